@@ -1,0 +1,149 @@
+"""The command line. Imports no torch: a login node answers at once."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+
+from hybridjob.errors import ConfigError, HybridjobError
+from hybridjob.jobfile import load_job
+from hybridjob.launch import ExecutorName, choose_executor, launch, script_of
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Hybrid-parallel training on Slurm.",
+)
+_DETACHED = 130
+
+
+@app.callback()
+def _program() -> None:
+    """Hybrid-parallel training on Slurm."""
+
+
+@app.command()
+def submit(
+    job_file: Annotated[Path, typer.Argument(metavar="JOB.toml", help="The job file.")],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[key=value ...]",
+            help="Keys of the job file to set, such as trainer.nodes=2 or seed=7.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    executor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="slurm|local",
+            help="slurm submits one heterogeneous job; local starts its tasks on this machine. "
+            "Slurm if sbatch is there.",
+            show_default=False,
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the script that would be submitted.")
+    ] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Follow the job on Slurm until it ends.")
+    ] = False,
+) -> None:
+    """Submit a training job.
+
+    On Slurm it prints the job's id and returns; locally it shows the run until it ends, and
+    Ctrl-C ends all its processes. The exit code is 0 if the run completed (or was submitted), 2 for
+    a mistake in the job file or on the command line, 1 for a failure.
+    """
+    try:
+        raise SystemExit(
+            _submit(job_file, overrides or [], _executor_name(executor), dry_run=dry_run, wait=wait)
+        )
+    except HybridjobError as error:
+        _give_up(error)
+
+
+def _submit(
+    job_file: Path,
+    overrides: list[str],
+    asked: ExecutorName | None,
+    *,
+    dry_run: bool,
+    wait: bool,
+) -> int:
+    job = load_job(job_file, overrides)
+    code_folders = [Path.cwd(), job_file.absolute().parent]
+    if dry_run:
+        sys.stdout.write(script_of(job, asked or "slurm", code_folders))
+        return 0
+    kind = choose_executor(asked)
+    console = Console()
+    submitted = launch(job, kind, code_folders)
+    from hybridjob.jobfolder import JobFolder  # noqa: PLC0415 - a dry run needs none of it
+
+    folder = JobFolder(job.run_path / submitted.job_id)
+    layout = job.layout
+    console.print(
+        f"job {submitted.job_id}: {layout.num_tasks} tasks (1 master, {layout.num_servers} "
+        f"servers, {layout.num_trainers} trainers)\nrun folder: {folder.path}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    if kind == "slurm" and not wait:
+        console.print(
+            f"state: squeue -j {submitted.job_id}   end it: scancel {submitted.job_id}",
+            highlight=False,
+            soft_wrap=True,
+        )
+        return 0
+    return _follow(submitted, folder, console, ends_with_us=kind == "local")
+
+
+def _follow(submitted: Any, folder: Any, console: Console, *, ends_with_us: bool) -> int:
+    from hybridjob.follow import follow  # noqa: PLC0415 - a dry run needs none of it
+
+    def stop(_number: int, _frame: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        return 0 if follow(submitted, folder, console) else 1
+    except KeyboardInterrupt:
+        if ends_with_us:
+            submitted.cancel()
+            console.print(f"cancelled: all tasks of {submitted.job_id} are ended")
+        else:
+            console.print(
+                f"job {submitted.job_id} goes on without us; scancel {submitted.job_id} ends it"
+            )
+        return _DETACHED
+
+
+def _executor_name(value: str | None) -> ExecutorName | None:
+    match value:
+        case None | "slurm" | "local":
+            return value
+        case _:
+            raise ConfigError(f"--executor is {value!r}, but must be slurm or local")
+
+
+def _give_up(error: HybridjobError) -> NoReturn:
+    sys.stderr.write(f"hybridjob: {error}\n")
+    raise SystemExit(2 if isinstance(error, ConfigError) else 1)
+
+
+def main() -> None:
+    """Run the console script."""
+    app()
+
+
+def submit_main() -> None:
+    """Run `python submit.py`, the short way to `hybridjob submit`."""
+    typer.run(submit)

@@ -1,0 +1,1 @@
+"""Reading data: what a job file says of it, and batches out of it."""

@@ -1,0 +1,150 @@
+"""What a person sees of a run: a live bar on a terminal, one line an event elsewhere.
+
+It reads the job's folder only, so it serves a job on this machine and one on a cluster alike.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from typing import IO, TYPE_CHECKING, Any, Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from hybridjob.failures import Failure, read_failure
+from hybridjob.jobfolder import read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from hybridjob.jobfolder import JobFolder
+
+_POLL_S = 0.2
+
+
+class Followed(Protocol):
+    """The part of a submitit job that following needs."""
+
+    def done(self) -> bool:
+        """Tell whether the job has ended."""
+
+    @property
+    def state(self) -> str:
+        """Slurm's word for the job's state."""
+
+
+def follow(job: Followed, folder: JobFolder, console: Console) -> bool:
+    """Show a run until it ends. Returns whether it completed."""
+    lines = FollowedFile(folder.metrics)
+    events = FollowedFile(folder.log(0, "master", 0))
+    with _bar(console) if console.is_terminal else contextlib.nullcontext() as bar:
+        ended = False
+        while not ended:
+            ended = job.done()  # asked first: what is read after it is all there is
+            for line in lines.new_lines():
+                if bar is not None:
+                    _advance(bar, json.loads(line))
+            if bar is None:
+                for line in events.new_lines():
+                    console.print(line, markup=False, highlight=False, soft_wrap=True)
+            if not ended:
+                time.sleep(_POLL_S)
+    return show_end(job, folder, console)
+
+
+def show_end(job: Followed, folder: JobFolder, console: Console) -> bool:
+    """Show the result's table, or the first cause of the failure. Returns whether it completed."""
+    summary = read_json(folder.summary)
+    if summary is not None and summary["state"] == "completed":
+        console.print(summary_table(summary))
+        console.print(f"run folder: {folder.path}", soft_wrap=True, highlight=False)
+        return True
+    failure = _first_cause(folder)
+    cause = str(failure) if failure else f"the job ended as {job.state}"
+    console.print(f"failed: {cause}", style="bold red", markup=False, soft_wrap=True)
+    if failure and failure.detail:
+        console.print("\n".join(failure.detail.splitlines()[-6:]), markup=False, soft_wrap=True)
+    console.print(f"logs: {folder.path / 'logs'}", soft_wrap=True, highlight=False)
+    return False
+
+
+def summary_table(summary: dict[str, Any]) -> Table:
+    """Lay out summary.json for a person."""
+    table = Table(title=f"{summary['name']}: completed", show_header=False, title_justify="left")
+    rows = {
+        "steps": f"{summary['final_step']:,}",
+        "final loss": _number(summary["final_loss"]),
+        **{f"test {name}": _number(value) for name, value in summary["test"].items()},
+        "samples": f"{summary['samples']:,}",
+        "samples/s": f"{summary['samples_per_s']:,.0f}",
+        "wall time": f"{summary['wall_s']:.1f} s",
+        "servers, trainers": f"{summary['servers']}, {summary['trainers']}",
+        "bytes in tables": f"{summary['table_bytes']:,}",
+        "state digest": summary["state_digest"][:16],
+    }
+    if summary["skipped_rows"]:
+        rows["rows skipped"] = f"{summary['skipped_rows']:,}"
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table
+
+
+class FollowedFile:
+    """Reads the lines that are added to a file which may not be there yet."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[str] | None = None
+        self._rest = ""
+
+    def new_lines(self) -> Iterator[str]:
+        """Give the complete lines that have been added since the last call."""
+        if self._file is None:
+            try:
+                self._file = self._path.open(encoding="utf-8", errors="replace")
+            except FileNotFoundError:
+                return
+        *lines, self._rest = (self._rest + self._file.read()).split("\n")
+        yield from lines
+
+
+def _bar(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=None),
+        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+        TextColumn("loss {task.fields[loss]:.4f}"),
+        TextColumn("{task.fields[speed]:,.0f}/s"),
+        TimeRemainingColumn(compact=True),
+        console=console,
+        transient=True,
+    )
+
+
+def _advance(bar: Progress, line: dict[str, Any]) -> None:
+    if "loss" not in line:
+        return
+    if not bar.task_ids:
+        bar.add_task("step", total=line["of_steps"], loss=line["loss"], speed=0.0)
+    bar.update(
+        bar.task_ids[0],
+        completed=line["step"],
+        total=line["of_steps"],
+        loss=line["loss"],
+        speed=line["samples_per_s"],
+    )
+
+
+def _first_cause(folder: JobFolder) -> Failure | None:
+    newest = sorted(
+        folder.failure(0).parent.glob("gen-*.json"), key=lambda path: path.stat().st_mtime
+    )
+    return read_failure(newest[-1]) if newest else None
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"

@@ -1,0 +1,94 @@
+"""The job's folder, `<run folder>/<job id>`: what lies where, and writes that are atomic."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class JobFolder:
+    """Paths of one job."""
+
+    path: Path
+
+    @property
+    def job_file(self) -> Path:
+        """The resolved job file."""
+        return self.path / "job.toml"
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON object a line."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def summary(self) -> Path:
+        """Written at the end."""
+        return self.path / "summary.json"
+
+    @property
+    def tensorboard(self) -> Path:
+        """Event files."""
+        return self.path / "tensorboard"
+
+    @property
+    def checkpoints(self) -> Path:
+        """One folder a step."""
+        return self.path / "checkpoints"
+
+    @property
+    def vocabularies(self) -> Path:
+        """Vocabularies built from the data."""
+        return self.path / "vocabularies"
+
+    def log(self, rank: int, name: str, generation: int) -> Path:
+        """Name the log of one rank and generation. name: master, ps0, trainer1, ..."""
+        return self.path / "logs" / f"rank-{rank:03d}-{name}.gen-{generation}.log"
+
+    def endpoint(self, generation: int) -> Path:
+        """Where the master of this generation says how to reach it."""
+        return self.path / "rendezvous" / f"gen-{generation}.json"
+
+    def failure(self, generation: int) -> Path:
+        """Where the first cause of this generation's end is kept."""
+        return self.path / "failures" / f"gen-{generation}.json"
+
+    def create(self) -> None:
+        """Make the folder, for its owner's eyes only. Raises OSError."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (self.path / "logs", self.vocabularies):
+            folder.mkdir(exist_ok=True)
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file that readers see whole or not at all, and that survives a crash."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename within a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Read a JSON object; None if the file is not there (yet)."""
+    try:
+        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return value

@@ -1,0 +1,158 @@
+"""From a job file to a submitted job: components, script, executor. Imports no torch."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import site
+import sysconfig
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from slurm.executor import HetExecutor
+from slurm.local import LocalExecutor
+
+from hybridjob.data.fetch import ensure_local, resolve
+from hybridjob.errors import LaunchError
+from hybridjob.task import run_task
+from slurm.component import Component
+from slurm.errors import SlurmError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from slurm.job import HetJob
+    from slurm.local import LocalHetJob
+
+    from hybridjob.data.config import DataConfig
+    from hybridjob.config import Job, Resources
+
+ExecutorName = Literal["slurm", "local"]
+
+
+def choose_executor(asked: ExecutorName | None) -> ExecutorName:
+    """Take Slurm where there is one. Raises LaunchError that offers the local executor."""
+    if asked is not None:
+        return asked
+    if shutil.which("sbatch") is None:
+        raise LaunchError(
+            "sbatch is not on the PATH, so this is no login node of a Slurm cluster. To train on "
+            "this machine instead, add --executor local"
+        )
+    return "slurm"
+
+
+def components_of(job: Job) -> list[Component]:
+    """Give the job's components: the master's first, the trainers' last."""
+    servers = job.ps.num_tasks
+    if job.master is None:
+        first = [_component(job, "master+ps", job.ps, num_tasks=1 + servers)]
+    else:
+        first = [
+            _component(job, "master", job.master, num_tasks=1),
+            _component(job, "ps", job.ps, num_tasks=servers),
+        ]
+    return [*first, _component(job, "trainer", job.trainer, num_tasks=job.trainer.num_tasks)]
+
+
+def make_executor(job: Job, kind: ExecutorName, code_folders: Sequence[Path] = ()) -> Any:
+    """Make the executor that submits this job.
+
+    code_folders: where the user's own modules lie, besides those on PYTHONPATH.
+    """
+    folder = job.run_path / "%j"
+    environment = {**job.slurm.environment, "PYTHONPATH": _python_path(code_folders)}
+    if kind == "local":
+        return LocalExecutor(
+            folder, components=components_of(job), job_name=job.name, environment=environment
+        )
+    return HetExecutor(
+        folder,
+        components=components_of(job),
+        job_name=job.name,
+        setup=job.slurm.setup,
+        environment=environment,
+        python=job.slurm.python,
+        signal_delay_s=job.slurm.signal_delay_s,
+    )
+
+
+def script_of(job: Job, kind: ExecutorName, code_folders: Sequence[Path] = ()) -> str:
+    """Give the text that would be submitted, byte for byte."""
+    script: str = make_executor(job, kind, code_folders).script()
+    return script
+
+
+def launch(
+    job: Job, kind: ExecutorName, code_folders: Sequence[Path] = ()
+) -> HetJob[Any] | LocalHetJob[Any]:
+    """Submit a job. Raises LaunchError if it cannot be, with Slurm's own words."""
+    try:
+        job.run_path.mkdir(parents=True, exist_ok=True)
+        probe = job.run_path / f".probe-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise LaunchError(
+            f"cannot write the run folder {job.run_path}: {error.strerror}. Give another one by "
+            "run_folder=PATH, on a file system that all nodes share"
+        ) from error
+    ensure_local(job.data)
+    # The tasks may run in another folder, under another home: they get every path in full.
+    job = job.model_copy(update={"data": absolute_paths(resolve(job.data))})
+    values = job.model_dump(mode="json", exclude_defaults=True)
+    values["run_folder"] = str(job.run_path)
+    try:
+        submitted: HetJob[Any] | LocalHetJob[Any] = make_executor(job, kind, code_folders).submit(
+            run_task, values
+        )
+    except SlurmError as error:
+        raise LaunchError(str(error)) from error
+    return submitted
+
+
+def absolute_paths(data: DataConfig) -> DataConfig:
+    """Make every path of the data absolute, as seen from the current folder."""
+
+    def absolute(paths: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(str(Path(path).expanduser().absolute()) for path in paths)
+
+    joins = tuple(join.model_copy(update={"path": absolute(join.path)}) for join in data.join)
+    columns = tuple(
+        column.model_copy(update={"vocabulary": absolute((column.vocabulary,))[0]})
+        if column.vocabulary
+        else column
+        for column in data.categorical
+    )
+    update = {"path": absolute(data.path), "test_path": absolute(data.test_path)}
+    return data.model_copy(update={**update, "join": joins, "categorical": columns})
+
+
+def _component(job: Job, name: str, resources: Resources, *, num_tasks: int) -> Component:
+    return Component(
+        name=name,
+        nodes=resources.nodes,
+        num_tasks=num_tasks,
+        partition=resources.partition,
+        account=resources.account or job.slurm.account,
+        qos=resources.qos or job.slurm.qos,
+        constraint=resources.constraint,
+        mem=resources.mem,
+        mem_per_cpu=resources.mem_per_cpu,
+        time=resources.time or job.slurm.time,
+        cpus_per_task=resources.cpus_per_task,
+        gpus_per_node=resources.gpus_per_node,
+        flags={**job.slurm.flags, **resources.flags},
+        step_flags=resources.srun_flags,
+    )
+
+
+def _python_path(code_folders: Sequence[Path]) -> str:
+    root = Path(__file__).resolve().parent.parent
+    installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    installed |= {*site.getsitepackages(), site.getusersitepackages()}
+    # An installed package is found anyway; its folder in front could hide the standard library.
+    own = [] if str(root) in installed else [str(root)]
+    inherited = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
+    folders = [*own, *(str(folder.resolve()) for folder in code_folders), *inherited]
+    return os.pathsep.join(dict.fromkeys(folders))

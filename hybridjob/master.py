@@ -1,0 +1,182 @@
+"""The master: it has the tables made, starts the trainers, watches, and writes what came of it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import time
+from typing import TYPE_CHECKING
+
+from hybridjob import mailbox, remote
+from hybridjob.checkpoint.manifest import newest_valid
+from hybridjob.data.prepare import prepare
+from hybridjob.data.schema_of import schema_of, vocabulary_sizes
+from hybridjob.errors import PeerError
+from hybridjob.jobfolder import write_atomically
+from hybridjob.liveness import PeerWatch
+from hybridjob.logs import log_event
+from hybridjob.messages import Begin, Boundary, Finished, Progress, Saved, Scores
+from hybridjob.metrics import MetricsWriter
+from hybridjob.models.build import build_model
+from hybridjob.saving import Saving
+from hybridjob.tables import server as remote_server
+from hybridjob.tables.digest import add_sums, state_digest
+
+if TYPE_CHECKING:
+    from hybridjob.config import Job
+    from hybridjob.jobfolder import JobFolder
+    from hybridjob.messages import Report
+    from hybridjob.rendezvous import World
+    from hybridjob.schema import Schema, Table
+
+logger = logging.getLogger(__name__)
+
+
+def run_master(job: Job, world: World, folder: JobFolder) -> None:
+    """Drive one run from the tables' making to summary.json."""
+    Master(job, world, folder).run()
+
+
+class Master:
+    """One run, seen from rank 0."""
+
+    def __init__(self, job: Job, world: World, folder: JobFolder) -> None:
+        self._job, self._world, self._folder = job, world, folder
+        self._started = time.time()
+        self._scores: dict[str, float] = {}
+        self._finished: dict[int, Finished] = {}
+        self._saving = Saving(job, world, folder)
+
+    def run(self) -> None:
+        """Make tables, train, write the summary, send everyone home."""
+        data = self._job.data
+        prepare(data, self._folder.vocabularies, seed=self._job.seed)
+        schema = schema_of(data, vocabulary_sizes(data, self._folder.vocabularies))
+        _, tables = build_model(self._job.model, schema, seed=self._job.seed)
+        self._saving.tables = tables
+        checkpoint = self._find_checkpoint()
+        table_bytes = self._create_tables(tables, checkpoint)
+        self._begin(schema, tables, checkpoint)
+        with MetricsWriter(self._folder) as metrics:
+            self._watch(metrics)
+        self._write_summary(table_bytes)
+        ranks = range(1, self._world.layout.num_tasks)
+        remote.call_each(self._world, ranks, mailbox.stop)
+
+    def _find_checkpoint(self) -> str | None:
+        found, damage = newest_valid(self._folder.checkpoints)
+        for line in damage:
+            log_event(logger, f"passed over a damaged checkpoint: {line}", logging.WARNING)
+        if found is not None:
+            log_event(logger, "going on from a checkpoint", folder=found)
+        return None if found is None else str(found)
+
+    def _create_tables(self, tables: list[Table], checkpoint: str | None) -> int:
+        limit = self._job.training.stall_timeout_s
+        servers = self._world.layout.server_ranks
+        num_bytes: int = sum(
+            remote.call_each(
+                self._world,
+                servers,
+                remote_server.create_shards,
+                tables,
+                self._job,
+                checkpoint,
+                timeout_s=limit,
+            )
+        )
+        rows = sum(table.num_embeddings for table in tables)
+        log_event(
+            logger, "tables ready", tables=len(tables), rows=rows, mb=num_bytes / 1e6,
+            servers=len(servers),
+        )  # fmt: skip
+        return num_bytes
+
+    def _begin(self, schema: Schema, tables: list[Table], checkpoint: str | None) -> None:
+        trainers = self._world.layout.trainer_ranks
+        message = Begin(schema=schema, tables=tables, checkpoint=checkpoint)
+        remote.call_each(self._world, trainers, mailbox.begin, message)
+        log_event(logger, "training begins", trainers=len(trainers), mode=self._job.training.mode)
+
+    def _watch(self, metrics: MetricsWriter) -> None:
+        peers = PeerWatch(self._world, range(1, self._world.layout.num_tasks))
+        heard = time.monotonic()
+        while len(self._finished) < self._world.layout.num_trainers:
+            message = mailbox.reports.poll(timeout_s=peers.interval_s)
+            if message is not None:
+                heard = time.monotonic()
+                self._take(message, metrics)
+            peers.check()
+            if time.monotonic() - heard > self._job.training.stall_timeout_s:
+                raise PeerError(self._stalled())
+
+    def _take(self, message: Report, metrics: MetricsWriter) -> None:
+        match message:
+            case Progress():
+                metrics.progress(message)
+                log_event(
+                    logger,
+                    "step",
+                    step=message.step,
+                    of=message.estimated_steps,
+                    epoch=message.epoch,
+                    loss=message.loss,
+                    samples_per_s=round(message.samples / max(message.elapsed_s, 1e-9)),
+                )
+            case Scores():
+                metrics.scores(message)
+                self._scores = message.metrics
+                log_event(logger, "test", **{"step": message.step, **message.metrics})
+            case Boundary() | Saved():
+                self._saving.take(message)
+            case Finished():
+                self._finished[message.trainer] = message
+
+    def _stalled(self) -> str:
+        waiting = [
+            self._world.describe(rank)
+            for index, rank in enumerate(self._world.layout.trainer_ranks)
+            if index not in self._finished
+        ]
+        return (
+            f"no step for {self._job.training.stall_timeout_s:.0f} s "
+            f"(training.stall_timeout_s), waiting for {', '.join(waiting)}"
+        )
+
+    def _write_summary(self, table_bytes: int) -> None:
+        finished = [self._finished[index] for index in sorted(self._finished)]
+        digests = {one.dense_digest for one in finished}
+        if len(digests) > 1:
+            raise AssertionError("the trainers' dense layers differ: DDP did not keep them equal")
+        limit = self._job.training.stall_timeout_s
+        sums = add_sums(
+            remote.call_each(
+                self._world,
+                self._world.layout.server_ranks,
+                remote_server.table_sums,
+                timeout_s=limit,
+            )
+        )
+        step = finished[0].step
+        wall_s = time.time() - self._started
+        samples = finished[0].samples
+        summary = {
+            "state": "completed",
+            "name": self._job.name,
+            "final_step": step,
+            "final_loss": finished[0].loss if math.isfinite(finished[0].loss) else None,
+            "test": self._scores,
+            "samples": samples,
+            "samples_per_s": round(samples / max(wall_s, 1e-9), 1),
+            "skipped_rows": sum(one.skipped_rows for one in finished),
+            "generations": 1,
+            "requeues": 0,
+            "wall_s": round(wall_s, 3),
+            "servers": self._world.layout.num_servers,
+            "trainers": self._world.layout.num_trainers,
+            "table_bytes": table_bytes,
+            "state_digest": state_digest(sums, digests.pop(), step),
+        }
+        write_atomically(self._folder.summary, json.dumps(summary, indent=1) + "\n")
+        log_event(logger, "run completed", step=step, loss=finished[0].loss, wall_s=wall_s)

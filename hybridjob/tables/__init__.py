@@ -1,0 +1,1 @@
+"""Embedding tables: their shards, optimizers, servers, and the trainers' side."""

@@ -1,0 +1,295 @@
+"""A trainer: it reads its part of the data, computes, and sends gradients on their two ways.
+
+The dense ones go to the other trainers (DDP), those of the rows to the servers. In synchronous
+mode every sample of a step weighs the same wherever it was read: the local mean loss is scaled by
+n T / N (n samples here, N over all T trainers), so that DDP's mean over the trainers is the mean
+over the global batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+
+from hybridjob import mailbox, remote
+from hybridjob.checkpoint.files import read_tensors, write_tensors
+from hybridjob.checkpoint.manifest import read_manifest
+from hybridjob.data.batch import empty_batch
+from hybridjob.data.prefetch import prefetched
+from hybridjob.data.reader import open_reader
+from hybridjob.dense import DenseModel
+from hybridjob.errors import CheckpointError, ModelError
+from hybridjob.evaluate import evaluate
+from hybridjob.messages import Boundary, Finished, Progress, Saved, Scores
+from hybridjob.models.build import build_model
+from hybridjob.phases import Phases
+from hybridjob.rendezvous import join_trainers
+from hybridjob.tables.client import TableClient, pooled
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from torch import Tensor
+
+    from hybridjob.config import Job
+    from hybridjob.data.batch import Batch
+    from hybridjob.jobfolder import JobFolder
+    from hybridjob.messages import Begin, Report
+    from hybridjob.rendezvous import World
+
+
+_DENSE_FILE = "dense.safetensors"
+
+
+def run_trainer(job: Job, world: World, folder: JobFolder) -> None:
+    """Train until the data, or the job file's number of steps, is used up."""
+    join_trainers(world, cuda=torch.cuda.is_available())
+    limit_s = job.training.stall_timeout_s
+    message = mailbox.begins.get(timeout_s=limit_s, what="the master to make the tables")
+    Trainer(job, world, folder, message).run()
+    mailbox.stops.get(timeout_s=limit_s, what="the master to finish the run")
+    dist.destroy_process_group()
+
+
+class Trainer:
+    """The loop of one trainer."""
+
+    def __init__(self, job: Job, world: World, folder: JobFolder, message: Begin) -> None:
+        self._job, self._world = job, world
+        module, self._tables = build_model(job.model, message.schema, seed=job.seed)
+        if self._tables != message.tables:
+            raise ModelError(
+                f"the model factory {job.model.path} declares other tables here than on the "
+                "master: it must depend on its arguments alone"
+            )
+        self._dense = DenseModel(module, job.training, device=_device(world))
+        self._client = TableClient(world, self._tables, self._dense.device)
+        # Each trainer draws its own dropout masks, and the same ones in every run.
+        torch.manual_seed(job.seed + 1 + world.index)
+        num_trainers = world.layout.num_trainers
+        self._readers = {
+            split: open_reader(
+                job.data,
+                split=split,
+                seed=job.seed,
+                trainer=world.index,
+                num_trainers=num_trainers,
+                batch_size=share_of(job.training.batch_size, world.index, num_trainers),
+                folder=folder.vocabularies,
+            )
+            for split in ("train", "test")
+        }
+        self._empty_batch = empty_batch(message.schema)
+        self._step = self._epoch = self._samples = 0
+        self._loss = float("nan")
+        self._position: dict[str, Any] | None = None
+        self._saved_step = -1
+        self._interval = Interval()
+        if message.checkpoint is not None:
+            self._restore(Path(message.checkpoint))
+        self._last_report: remote.Pending | None = None
+
+    def run(self) -> None:
+        """Run all epochs, then report."""
+        training, every = self._job.training, self._job.checkpoint.every_steps
+        for epoch in range(self._epoch, training.epochs):
+            self._epoch = epoch
+            with contextlib.closing(self._global_batches()) as batches:
+                for batch, num_samples in batches:
+                    self._train(batch, num_samples)
+                    if self._step % training.log_every_steps == 0:
+                        self._report_interval()
+                    if every and self._step % every == 0:
+                        self._save()
+            last = self._step == training.max_steps or epoch == training.epochs - 1
+            if training.evaluate == "epoch" or (last and training.evaluate == "end"):
+                self._report_scores()
+            if last:
+                break
+            self._position = None
+        self._report_interval()
+        self._save()
+        self._report_finished()
+
+    def _global_batches(self) -> Generator[tuple[Batch, int], None, None]:
+        """Give this trainer's part of each step's batch, and the samples of all parts.
+
+        A trainer that runs out of data first goes on with empty batches: DDP needs every one.
+        """
+        reader = self._readers["train"]
+        with contextlib.closing(prefetched(reader.batches(self._epoch, self._position))) as batches:
+            for batch in itertools.chain(batches, itertools.repeat(None)):
+                if self._step == self._job.training.max_steps:
+                    return
+                with self._interval.phases.timed("wait for trainers"):
+                    counts = (
+                        torch.tensor([0, 0]) if batch is None else torch.tensor([batch.size, 1])
+                    )
+                    dist.all_reduce(counts)
+                num_samples, num_batches = counts.tolist()
+                if num_batches == 0:
+                    return
+                yield batch or self._empty_batch, num_samples
+
+    def _train(self, batch: Batch, num_samples: int) -> None:
+        timed = self._interval.phases.timed
+        num_trainers = self._world.layout.num_trainers
+        synchronous = self._job.training.mode == "sync"
+        weight = batch.size * num_trainers / num_samples if synchronous else 1.0
+        with timed("lookup"):
+            found = self._client.lookup(batch, self._step)
+        with timed("compute"):
+            vectors = pooled(self._tables, found, batch)
+            loss = self._dense.backward(batch, vectors, weight)
+            self._dense.update()
+        with timed("push"):
+            scale = 1.0 / num_trainers if synchronous else 1.0
+            self._client.push(found, self._step, scale=scale)
+        self._step += 1
+        self._samples += num_samples
+        if batch.size:
+            self._position = batch.position
+        self._interval.add(loss * batch.size, num_samples)
+
+    def _save(self) -> None:
+        """Write a checkpoint together with all others, between two steps."""
+        if self._saved_step == self._step:
+            return
+        boundary = Boundary(
+            trainer=self._world.index,
+            step=self._step,
+            epoch=self._epoch,
+            samples=self._samples,
+            position=self._position or {},
+        )
+        limit_s = self._job.training.stall_timeout_s
+        remote.call(self._world, 0, mailbox.report, boundary)
+        draft = Path(mailbox.saves.get(timeout_s=limit_s, what="the master to begin a checkpoint"))
+        files = [write_tensors(draft / _own_file(self._world.index), self._random_state())]
+        if self._world.index == 0:
+            files.append(write_tensors(draft / _DENSE_FILE, self._dense.tensors()))
+        saved = Saved(trainer=self._world.index, files=files)
+        remote.call(self._world, 0, mailbox.report, saved)
+        mailbox.resumes.get(timeout_s=limit_s, what="the checkpoint to be durable")
+        self._saved_step = self._step
+
+    def _restore(self, folder: Path) -> None:
+        manifest = read_manifest(folder)
+        if manifest.trainers != self._world.layout.num_trainers:
+            raise CheckpointError(
+                f"{folder} was written by {manifest.trainers} trainers, this job has "
+                f"{self._world.layout.num_trainers}: give it as many"
+            )
+        self._step, self._epoch = manifest.step, manifest.epoch
+        self._samples, self._saved_step = manifest.samples, manifest.step
+        self._position = manifest.positions[self._world.index] or None
+        self._dense.load(read_tensors(folder / _DENSE_FILE))
+        random_state = read_tensors(folder / _own_file(self._world.index))
+        torch.set_rng_state(random_state["cpu"])
+        if "cuda" in random_state:
+            torch.cuda.set_rng_state(random_state["cuda"], self._dense.device)
+
+    def _random_state(self) -> dict[str, Tensor]:
+        state = {"cpu": torch.get_rng_state()}
+        if self._dense.device.type == "cuda":
+            state["cuda"] = torch.cuda.get_rng_state(self._dense.device)
+        return state
+
+    def _report_interval(self) -> None:
+        interval, self._interval = self._interval, Interval()
+        if interval.samples == 0:
+            return
+        total = torch.tensor([interval.loss_sum], dtype=torch.float64)
+        dist.all_reduce(total)
+        self._loss = float(total) / interval.samples
+        self._report(
+            Progress(
+                step=self._step,
+                epoch=self._epoch,
+                loss=self._loss,
+                samples=interval.samples,
+                elapsed_s=interval.elapsed_s,
+                estimated_steps=self._estimated_steps(),
+                seconds=interval.phases.take(),
+            )
+        )
+
+    def _report_scores(self) -> None:
+        if self._job.data.test_fraction == 0:
+            return
+        metrics = evaluate(self._predictions(), self._job.training.loss)
+        if metrics:
+            self._report(Scores(step=self._step, epoch=self._epoch, metrics=metrics))
+
+    def _predictions(self) -> Iterator[tuple[Tensor, Tensor]]:
+        for batch in self._readers["test"].batches(0):
+            found = self._client.lookup(batch, self._step)
+            yield self._dense.predict(batch, pooled(self._tables, found, batch)), batch.labels
+
+    def _report_finished(self) -> None:
+        skipped = sum(reader.skipped_rows for reader in self._readers.values())
+        finished = Finished(
+            trainer=self._world.index,
+            step=self._step,
+            epoch=self._epoch,
+            loss=self._loss,
+            samples=self._samples,
+            skipped_rows=skipped,
+            dense_digest=self._dense.digest(),
+        )
+        if self._last_report is not None:
+            self._last_report.wait()  # the master must not take the end for all there is
+        remote.call(self._world, 0, mailbox.report, finished)
+
+    def _report(self, message: Report) -> None:
+        if self._world.index != 0:
+            return
+        if self._last_report is not None:
+            self._last_report.wait()
+        self._last_report = remote.start_call(self._world, 0, mailbox.report, message)
+
+    def _estimated_steps(self) -> int:
+        training = self._job.training
+        steps: int = self._readers["train"].estimated_batches() * training.epochs
+        return max(self._step, min(steps, training.max_steps or steps))
+
+
+class Interval:
+    """What happened since the last report."""
+
+    def __init__(self) -> None:
+        self.phases = Phases()
+        self.loss_sum, self.samples = 0.0, 0
+        self._start = time.perf_counter()
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the last report."""
+        return time.perf_counter() - self._start
+
+    def add(self, loss_sum: float, samples: int) -> None:
+        """Count one step: this trainer's summed loss, all trainers' samples."""
+        self.loss_sum += loss_sum
+        self.samples += samples
+
+
+def share_of(batch_size: int, trainer: int, num_trainers: int) -> int:
+    """Split a global batch: the first trainers take one sample more if it does not divide."""
+    return batch_size // num_trainers + (trainer < batch_size % num_trainers)
+
+
+def _own_file(trainer: int) -> str:
+    return f"trainer-{trainer:03d}.safetensors"
+
+
+def _device(world: World) -> torch.device:
+    """Give the GPU of this task: Slurm may show each task its own, or all of the node's."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    return torch.device("cuda", world.local_rank % torch.cuda.device_count())

@@ -1,0 +1,157 @@
+"""The submitter's side of a local job's controller: start it, read its state, stop it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slurm.environment import scrubbed
+from slurm.errors import LocalJobError, SubmissionError
+from slurm.local_leftovers import kill_leftovers
+from slurm.state import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Isolated: neither the current folder nor a site's start-up files take part. The package's own
+# folder comes last in the path, as others may lie beside it.
+_START = "import sys; sys.path.append(sys.argv[1]); from slurm.local_controller import main; main()"
+_PACKAGE_ROOT = Path(__file__).resolve().parent.parent
+
+# The controllers that this process started, by job id. Their standard inputs are open here.
+_controllers: dict[str, subprocess.Popen[bytes]] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalState:
+    """What the controller last wrote.
+
+    exit_codes: by rank; None while the task runs or if it never started, -N after signal N.
+    cause_rank: the rank that failed first, for which all others were ended.
+    """
+
+    state: JobState
+    controller_pid: int | None = None
+    pids: tuple[int, ...] = ()
+    exit_codes: tuple[int | None, ...] = ()
+    cause_rank: int | None = None
+    cause_error: str | None = None
+
+
+def start_controller(spec: Mapping[str, Any], log_file: Path) -> None:
+    """Start the controller of a job and hand it the description. Raises SubmissionError."""
+    try:
+        with log_file.open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _START, str(_PACKAGE_ROOT)],
+                env=scrubbed(os.environ),
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                # Ctrl-C in a terminal goes to the submitter alone, which decides what it means.
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise SubmissionError(
+            f"the local job's controller could not be started: {error}"
+        ) from error
+    _controllers[spec["job_id"]] = process
+    assert process.stdin is not None  # noqa: S101 - asked for above
+    try:
+        process.stdin.write(json.dumps(spec).encode() + b"\n")
+        process.stdin.flush()
+    except BrokenPipeError as error:
+        raise SubmissionError(
+            f"the local job's controller ended at once: see {log_file}"
+        ) from error
+
+
+def read_state(job_id: str, state_file: Path) -> LocalState:
+    """Read a job's state. A controller that is gone without a final word makes it NODE_FAIL.
+
+    What such a controller left running is killed first.
+    """
+    # Asked before the file is read: so a final state that is written last is not missed.
+    lost = _is_gone(job_id)
+    state = _parse(state_file)
+    if lost is None and state.controller_pid is not None:
+        lost = not _is_running(state.controller_pid)
+        state = _parse(state_file)
+    if state.state.is_final or not lost:
+        return state
+    kill_leftovers(job_id)
+    return LocalState(
+        state=JobState.NODE_FAIL,
+        controller_pid=state.controller_pid,
+        pids=state.pids,
+        exit_codes=state.exit_codes,
+        cause_rank=state.cause_rank,
+        cause_error=state.cause_error,
+    )
+
+
+def stop_controller(job_id: str, timeout_s: float) -> None:
+    """Have the controller end its tasks, and wait for it.
+
+    Raises LocalJobError in a process that did not submit the job, and where the controller is
+    still there after timeout_s.
+    """
+    process = _controllers.get(job_id)
+    if process is None:
+        raise LocalJobError(
+            f"local job {job_id} was submitted by another process: end that one, and the job ends"
+        )
+    with suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        process.wait(timeout_s)
+    except subprocess.TimeoutExpired as error:
+        raise LocalJobError(
+            f"the controller of local job {job_id} (process {process.pid}) did not end within "
+            f"{timeout_s:g} s: end it with SIGKILL, its tasks end with it"
+        ) from error
+
+
+def _is_gone(job_id: str) -> bool | None:
+    """Tell whether a controller of this process has ended; None if it is another process's."""
+    process = _controllers.get(job_id)
+    if process is None:
+        return None
+    if process.poll() is None:
+        return False
+    if process.stdin is not None:
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+    return True
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _parse(state_file: Path) -> LocalState:
+    try:
+        record = json.loads(state_file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return LocalState(state=JobState.PENDING)
+    cause = record["cause"] or {}
+    return LocalState(
+        state=JobState(record["state"]),
+        controller_pid=record["controller_pid"],
+        pids=tuple(record["pids"]),
+        exit_codes=tuple(record["exit_codes"]),
+        cause_rank=cause.get("rank"),
+        cause_error=cause.get("error"),
+    )
