@@ -18,6 +18,7 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     help="Hybrid-parallel training on Slurm.",
 )
 _DETACHED = 130
@@ -91,8 +92,8 @@ def _submit(
     folder = JobFolder(job.run_path / submitted.job_id)
     layout = job.layout
     console.print(
-        f"job {submitted.job_id}: {layout.num_tasks} tasks (1 master, {layout.num_servers} "
-        f"servers, {layout.num_trainers} trainers)\nrun folder: {folder.path}",
+        f"job {submitted.job_id}: 1 master, {_count(layout.num_servers, 'server')}, "
+        f"{_count(layout.num_trainers, 'trainer')}\nrun folder: {folder.path}",
         highlight=False,
         soft_wrap=True,
     )
@@ -114,7 +115,7 @@ def _follow(submitted: Any, folder: Any, console: Console, *, ends_with_us: bool
 
     signal.signal(signal.SIGTERM, stop)
     try:
-        return 0 if follow(submitted, folder, console) else 1
+        return 0 if follow(submitted, folder, console, Console(stderr=True)) else 1
     except KeyboardInterrupt:
         if ends_with_us:
             submitted.cancel()
@@ -124,6 +125,10 @@ def _follow(submitted: Any, folder: Any, console: Console, *, ends_with_us: bool
                 f"job {submitted.job_id} goes on without us; scancel {submitted.job_id} ends it"
             )
         return _DETACHED
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def _executor_name(value: str | None) -> ExecutorName | None:
@@ -146,4 +151,6 @@ def main() -> None:
 
 def submit_main() -> None:
     """Run `python submit.py`, the short way to `hybridjob submit`."""
-    typer.run(submit)
+    short = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    short.command()(submit)
+    short()

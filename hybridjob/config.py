@@ -9,14 +9,29 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
 
 from hybridjob.data.config import DataConfig
 from hybridjob.roles import Layout
 from hybridjob.strict import Section
+from slurm.duration import parse_duration
+
+
+def _checked_time(value: str) -> str:
+    parse_duration(value)
+    return value
+
 
 FlagValue = bool | int | str
 MemorySize = Annotated[str, Field(pattern=r"^\d+(\.\d+)?[KMGTkmgt]?[Bb]?$")]
+TimeLimit = Annotated[str, AfterValidator(_checked_time)]
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 _FACTORY = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
 BUILT_IN_MODELS = {
@@ -42,7 +57,7 @@ class Resources(Section):
     """Memory of a core; not together with mem."""
     gpus_per_node: FlagValue | None = None
     """GPUs of a node: a number, or type:number."""
-    time: str | None = None
+    time: TimeLimit | None = None
     """Time limit, as Slurm writes it. All components end together: the shortest counts."""
     account: str | None = None
     """Account to charge; slurm.account if not given."""
@@ -82,7 +97,7 @@ class MasterResources(Resources):
 class Slurm(Section):
     """What all components share."""
 
-    time: str = "1:00:00"
+    time: TimeLimit = "1:00:00"
     """Time limit of the job: 30 (minutes), 1:00:00, 1-12:00:00, UNLIMITED."""
     account: str | None = None
     """Account of every component."""

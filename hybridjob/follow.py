@@ -37,7 +37,7 @@ class Followed(Protocol):
         """Slurm's word for the job's state."""
 
 
-def follow(job: Followed, folder: JobFolder, console: Console) -> bool:
+def follow(job: Followed, folder: JobFolder, console: Console, errors: Console) -> bool:
     """Show a run until it ends. Returns whether it completed."""
     lines = FollowedFile(folder.metrics)
     events = FollowedFile(folder.log(0, "master", 0))
@@ -53,10 +53,10 @@ def follow(job: Followed, folder: JobFolder, console: Console) -> bool:
                     console.print(line, markup=False, highlight=False, soft_wrap=True)
             if not ended:
                 time.sleep(_POLL_S)
-    return show_end(job, folder, console)
+    return show_end(job, folder, console, errors)
 
 
-def show_end(job: Followed, folder: JobFolder, console: Console) -> bool:
+def show_end(job: Followed, folder: JobFolder, console: Console, errors: Console) -> bool:
     """Show the result's table, or the first cause of the failure. Returns whether it completed."""
     summary = read_json(folder.summary)
     if summary is not None and summary["state"] == "completed":
@@ -65,10 +65,10 @@ def show_end(job: Followed, folder: JobFolder, console: Console) -> bool:
         return True
     failure = _first_cause(folder)
     cause = str(failure) if failure else f"the job ended as {job.state}"
-    console.print(f"failed: {cause}", style="bold red", markup=False, soft_wrap=True)
+    errors.print(f"failed: {cause}", style="bold red", markup=False, soft_wrap=True)
     if failure and failure.detail:
-        console.print("\n".join(failure.detail.splitlines()[-6:]), markup=False, soft_wrap=True)
-    console.print(f"logs: {folder.path / 'logs'}", soft_wrap=True, highlight=False)
+        errors.print("\n".join(failure.detail.splitlines()[-6:]), markup=False, soft_wrap=True)
+    errors.print(f"logs: {folder.path / 'logs'}", soft_wrap=True, highlight=False)
     return False
 
 

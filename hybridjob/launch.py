@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import site
@@ -13,13 +14,13 @@ from slurm.executor import HetExecutor
 from slurm.local import LocalExecutor
 
 from hybridjob.data.fetch import ensure_local, resolve
-from hybridjob.errors import LaunchError
+from hybridjob.errors import ConfigError, LaunchError
 from hybridjob.task import run_task
 from slurm.component import Component
 from slurm.errors import SlurmError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from slurm.job import HetJob
     from slurm.local import LocalHetJob
@@ -44,15 +45,17 @@ def choose_executor(asked: ExecutorName | None) -> ExecutorName:
 
 def components_of(job: Job) -> list[Component]:
     """Give the job's components: the master's first, the trainers' last."""
-    servers = job.ps.num_tasks
+    servers, trainers = job.ps.num_tasks, job.trainer.num_tasks
+    parts = [("ps", "ps", job.ps, servers), ("trainer", "trainer", job.trainer, trainers)]
     if job.master is None:
-        first = [_component(job, "master+ps", job.ps, num_tasks=1 + servers)]
+        parts[0] = ("ps", "master+ps", job.ps, 1 + servers)
     else:
-        first = [
-            _component(job, "master", job.master, num_tasks=1),
-            _component(job, "ps", job.ps, num_tasks=servers),
-        ]
-    return [*first, _component(job, "trainer", job.trainer, num_tasks=job.trainer.num_tasks)]
+        parts.insert(0, ("master", "master", job.master, 1))
+    components = []
+    for section, name, resources, num_tasks in parts:
+        with _mistakes_of(section):
+            components.append(_component(job, name, resources, num_tasks=num_tasks))
+    return components
 
 
 def make_executor(job: Job, kind: ExecutorName, code_folders: Sequence[Path] = ()) -> Any:
@@ -79,7 +82,8 @@ def make_executor(job: Job, kind: ExecutorName, code_folders: Sequence[Path] = (
 
 def script_of(job: Job, kind: ExecutorName, code_folders: Sequence[Path] = ()) -> str:
     """Give the text that would be submitted, byte for byte."""
-    script: str = make_executor(job, kind, code_folders).script()
+    with _mistakes_of("job file"):
+        script: str = make_executor(job, kind, code_folders).script()
     return script
 
 
@@ -99,16 +103,25 @@ def launch(
         ) from error
     ensure_local(job.data)
     # The tasks may run in another folder, under another home: they get every path in full.
-    job = job.model_copy(update={"data": absolute_paths(resolve(job.data))})
+    job = job.model_copy(update={"data": resolve(absolute_paths(job.data))})
     values = job.model_dump(mode="json", exclude_defaults=True)
     values["run_folder"] = str(job.run_path)
+    submitted: HetJob[Any] | LocalHetJob[Any]
     try:
-        submitted: HetJob[Any] | LocalHetJob[Any] = make_executor(job, kind, code_folders).submit(
-            run_task, values
-        )
+        with _mistakes_of("job file"):
+            submitted = make_executor(job, kind, code_folders).submit(run_task, values)
     except SlurmError as error:
         raise LaunchError(str(error)) from error
     return submitted
+
+
+@contextlib.contextmanager
+def _mistakes_of(section: str) -> Iterator[None]:
+    """Tell what the slurm package refuses as a mistake in a section of the job file."""
+    try:
+        yield
+    except ValueError as error:
+        raise ConfigError(f"{section}: {error}") from error
 
 
 def absolute_paths(data: DataConfig) -> DataConfig:

@@ -21,6 +21,11 @@ def _bce(outputs: Tensor, labels: Tensor) -> Tensor:
 
 
 def _cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
+    if outputs.ndim != 2:  # noqa: PLR2004
+        raise ModelError(
+            f"the model gives outputs of shape {tuple(outputs.shape)}: training.loss = "
+            "'cross_entropy' wants one value a class, (B, C)"
+        )
     return F.cross_entropy(outputs, labels.long())
 
 

@@ -12,7 +12,7 @@ from hybridjob import mailbox, remote
 from hybridjob.checkpoint.manifest import newest_valid
 from hybridjob.data.prepare import prepare
 from hybridjob.data.schema_of import schema_of, vocabulary_sizes
-from hybridjob.errors import PeerError
+from hybridjob.errors import DataError, PeerError
 from hybridjob.jobfolder import write_atomically
 from hybridjob.liveness import PeerWatch
 from hybridjob.logs import log_event
@@ -146,6 +146,8 @@ class Master:
 
     def _write_summary(self, table_bytes: int) -> None:
         finished = [self._finished[index] for index in sorted(self._finished)]
+        if finished[0].step == 0:
+            raise DataError("the training data has no rows: see data.path and data.test_fraction")
         digests = {one.dense_digest for one in finished}
         if len(digests) > 1:
             raise AssertionError("the trainers' dense layers differ: DDP did not keep them equal")

@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch.distributed import rpc
 
 from hybridjob import network
-from hybridjob.errors import RendezvousError
+from hybridjob.errors import PeerError, RendezvousError
 from hybridjob.meeting import POLL_S, Meeting, find_store, open_store
 from hybridjob.roles import Layout, Role, index_in_role, name_of, role_of
 
@@ -100,8 +100,23 @@ def join_trainers(world: World, *, cuda: bool) -> None:
 
 
 def leave(world: World) -> None:
-    """Leave RPC together with all others. Bounded: a peer that is gone does not hold us."""
-    rpc.shutdown(graceful=True, timeout=int(world.rpc_timeout_s))
+    """Leave RPC together with all others; the master, whose store they need for it, goes last.
+
+    Raises PeerError if some do not leave in time.
+    """
+    try:
+        rpc.shutdown(graceful=True, timeout=int(world.rpc_timeout_s))
+    except RuntimeError as error:
+        raise PeerError(f"could not leave RPC in order: {error}") from error
+    if world.rank != 0:
+        world.store.set(f"left/{world.rank}", "")
+        return
+    ranks = range(1, world.layout.num_tasks)
+    keys = [f"left/{rank}" for rank in ranks]
+    staying = _absent(world.store, keys, time.monotonic() + world.rpc_timeout_s)
+    if staying:
+        names = ", ".join(world.describe(ranks[one]) for one in staying)
+        raise PeerError(f"did not leave in time: {names}")
 
 
 def _gather(

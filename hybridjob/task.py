@@ -16,6 +16,7 @@ import threading
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from hybridjob.data.fetch import ensure_local, resolve
 from hybridjob.errors import ConfigError, HybridjobError
 from hybridjob.failures import Failure, read_failure, record_failure
 from hybridjob.jobfile import dump_job, load_job, parse_job
@@ -55,6 +56,8 @@ class Task:
         self._job, self._placement = job, placement
         self._folder = JobFolder(job.run_path / placement.job_id)
         self._generation = placement.restart_count
+        self._ended_by: int | None = None
+        """The signal that told this task to end."""
 
     def run(self) -> dict[str, Any]:
         """Run the worker to its end."""
@@ -92,7 +95,7 @@ class Task:
         ) as worker:
             if worker.stdin is None or worker.stdout is None:
                 raise AssertionError("asked for pipes")
-            with _passing_signals_on(worker):
+            with self._passing_signals_on(worker):
                 worker.stdin.write(json.dumps(assignment).encode())
                 worker.stdin.close()
                 copier = threading.Thread(target=_copy, args=(worker.stdout, log))
@@ -101,6 +104,19 @@ class Task:
                 copier.join()
         return code
 
+    @contextlib.contextmanager
+    def _passing_signals_on(self, worker: subprocess.Popen[bytes]) -> Iterator[None]:
+        def pass_on(number: int, _frame: object) -> None:
+            self._ended_by = number
+            worker.send_signal(number)
+
+        before = {number: signal.signal(number, pass_on) for number in _PASSED_ON}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
     def _fail(self, name: str, code: int) -> None:
         place = self._placement
         path = self._folder.failure(self._generation)
@@ -108,8 +124,10 @@ class Task:
         own = Failure(
             rank=place.rank, role=name, host=place.host, message=f"{_ended(code)}; its log: {log}"
         )
-        # A worker that ended by an error has said why; one that was killed could not.
-        record_failure(path, own, consequence=code == -signal.SIGTERM)
+        # A worker that ended by an error has said why; one that was killed could not; and one that
+        # we were told to end is nobody's failure.
+        if self._ended_by is None:
+            record_failure(path, own)
         failure = read_failure(path) or own
         if place.rank == 0:
             self._write_summary(failure)
@@ -126,22 +144,6 @@ class Task:
                 "requeues": self._placement.restart_count,
             }
             write_atomically(self._folder.summary, json.dumps(summary, indent=1) + "\n")
-
-
-@contextlib.contextmanager
-def _passing_signals_on(worker: subprocess.Popen[bytes]) -> Iterator[None]:
-    def pass_on(number: int, _frame: object) -> None:
-        worker.send_signal(number)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, pass_on) for number in _PASSED_ON}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _copy(source: IO[bytes], log: Path) -> None:
@@ -168,7 +170,10 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         job = load_job(Path(arguments[0]), arguments[1:])
-        Task(job, read_placement(os.environ)).run()
+        placement = read_placement(os.environ)
+        if placement.rank == 0:
+            ensure_local(job.data)  # submit.py does it on the login node
+        Task(job.model_copy(update={"data": resolve(job.data)}), placement).run()
     except (HybridjobError, SlurmError) as error:
         print(f"hybridjob: {error}", file=sys.stderr)  # noqa: T201
         return 1

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import torch
 
+from hybridjob.errors import PeerError
 from hybridjob.failures import Failure, describe_error, is_consequence, record_failure
 from hybridjob.jobfile import parse_job
 from hybridjob.jobfolder import JobFolder
@@ -35,6 +36,7 @@ from slurm.placement import read_placement
 
 if TYPE_CHECKING:
     from hybridjob.config import Job, Resources
+    from hybridjob.rendezvous import World
 
 logger = logging.getLogger(__name__)
 _PR_SET_PDEATHSIG = 1
@@ -94,10 +96,18 @@ def main() -> NoReturn:
             case Role.TRAINER:
                 run_trainer(job, world, folder)
         watch.stop()
-        leave(world)
+        _leave(world)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the others must learn of it
         fail(error)
     _exit(0)
+
+
+def _leave(world: World) -> None:
+    try:
+        leave(world)
+    except PeerError as error:
+        # All is written by now: a peer in a hurry takes nothing from a run that is complete.
+        log_event(logger, str(error), logging.WARNING)
 
 
 def _resources(job: Job, rank: int) -> Resources:

@@ -63,12 +63,12 @@ class HetJob(submitit_slurm.SlurmJob[R]):
     @property
     def state(self) -> str:
         """A JobState's value: Slurm's word, or what the batch script left if Slurm forgot it."""
-        state: JobState = JobState(self.watcher.get_state(self.job_id, mode="standard"))
+        state = JobState(self.watcher.get_state(self.job_id, mode="standard"))
         if state in (JobState.FORGOTTEN, JobState.UNKNOWN):
             code = _exit_code(self._exit_code_file)
             if code is not None:
-                return (JobState.COMPLETED if code == 0 else JobState.FAILED).value
-        return str(state.value)
+                state = JobState.COMPLETED if code == 0 else JobState.FAILED
+        return state.value
 
     def done(self, force_check: bool = False) -> bool:  # noqa: FBT001, FBT002 - submitit's
         """Tell whether all ranks have a result or the job has ended."""

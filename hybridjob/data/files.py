@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import glob
 import gzip
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     from hybridjob.data.layout import TextLayout
 
+# What opening and unpacking may raise.
+UNREADABLE = (OSError, EOFError, zlib.error)
 _BOM = b"\xef\xbb\xbf"
 _SIZE_FIELD = 4
 
@@ -70,7 +73,7 @@ def inspect_text(path: Path, layout: TextLayout) -> TextFile:
         with _open(path) as file:
             first = file.readline()
         size = _unpacked_size(path)
-    except (OSError, EOFError) as error:
+    except UNREADABLE as error:
         raise DataError(f"cannot read {path}: {error}") from error
     bom = len(_BOM) if first.startswith(_BOM) else 0
     if not layout.header:

@@ -6,7 +6,9 @@ import re
 from dataclasses import dataclass
 
 OPERATORS = (">=", "<=", "==", "!=", ">", "<")
-_RULE = re.compile(r"^\s*(?P<column>.+?)\s*(?P<operator>>=|<=|==|!=|>|<)\s*(?P<value>.+?)\s*$")
+_RULE = re.compile(
+    r"^\s*(?P<column>[^<>=!]+?)\s*(?P<operator>>=|<=|==|!=|>|<)\s*(?P<value>[^<>=!\s].*?)\s*$"
+)
 _QUOTED = re.compile(r"""^(['"])(?P<text>.*)\1$""")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from hybridjob.data.layout import TextLayout
 
+# Arrow ends a row at either character, and takes no empty line for a row.
+_LINE = re.compile(rb"[^\r\n]+")
 _OPEN_QUOTE = (
     "a quote is opened and not closed in this line (newlines_in_values = true reads cells that "
     "hold line ends; quote = false takes quotes as they are)"
@@ -55,13 +58,12 @@ def row_line(data: bytes, row_number: int, layout: TextLayout) -> int:
     """Tell in which line of the block, from 0 on, a row begins."""
     row = -1
     inside = False
-    for line, text in enumerate(data.split(b"\n")):
-        begins = not inside and bool(text.rstrip(b"\r"))
-        row += begins
-        if begins and row == row_number:
-            return line
+    for found in _LINE.finditer(data):
+        row += not inside
+        if not inside and row == row_number:
+            return data.count(b"\n", 0, found.start())
         if layout.newlines_in_values:
-            inside ^= text.count(b'"') % 2 == 1
+            inside ^= found[0].count(b'"') % 2 == 1
     raise ValueError(f"the block has only {row + 1} rows, not {row_number}")
 
 
@@ -71,7 +73,7 @@ def _parse_carefully(
     broken: list[BrokenRow] = []
     numbers: NDArray[np.int64] | None = None
     if layout.quote and not layout.newlines_in_values:
-        lines = [line for line in data.split(b"\n") if line.rstrip(b"\r")]
+        lines = _LINE.findall(data)
         is_open = [line.count(b'"') % 2 == 1 for line in lines]
         broken = [BrokenRow(i, _OPEN_QUOTE) for i, is_bad in enumerate(is_open) if is_bad]
         numbers = np.flatnonzero(~np.array(is_open, dtype=np.bool_)).astype(np.int64)
@@ -125,6 +127,6 @@ def _read(
 
 
 def _count_lines(data: bytes) -> int:
-    if b"\n\n" in data or b"\r\n\r\n" in data or data[:1] in b"\r\n":
-        return sum(1 for line in data.split(b"\n") if line.rstrip(b"\r"))
+    if b"\n\n" in data or b"\r" in data or data.startswith(b"\n"):
+        return len(_LINE.findall(data))
     return data.count(b"\n") + (not data.endswith(b"\n"))

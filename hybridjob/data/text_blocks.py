@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hybridjob.data.files import UNREADABLE
 from hybridjob.errors import DataError
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
     from hybridjob.data.files import TextFile
 
-_LEAST_BLOCK = 16 * 1024
+_LEAST_BLOCK = 4 * 1024
 _MOST_BLOCK = 4 * 1024 * 1024
 _BLOCKS_WANTED = 64
 _MOST_WHOLE = 1 << 30
@@ -48,16 +49,17 @@ def read_block(file: TextFile, index: int, size: int) -> TextBlock:
 
 def read_whole(file: TextFile) -> TextBlock:
     """Read all lines as one block. Raises DataError if that is more than memory should hold."""
-    if file.size > _MOST_WHOLE:
-        raise DataError(
-            f"{file.path} holds {file.size} bytes, but can only be read as a whole (packed, or "
-            f"newlines_in_values), up to {_MOST_WHOLE}: unpack it or cut it into several files"
-        )
     try:
         with file.open() as stream:
-            return TextBlock(stream.read()[file.start :], file.start)
-    except (OSError, EOFError) as error:
+            data = stream.read(_MOST_WHOLE + 1)
+    except UNREADABLE as error:
         raise DataError(f"cannot read {file.path}: {error}") from error
+    if len(data) > _MOST_WHOLE:
+        raise DataError(
+            f"{file.path} holds more than {_MOST_WHOLE} bytes, the most that is read as a whole "
+            "(packed, newlines_in_values, joined tables): unpack it or cut it into several files"
+        )
+    return TextBlock(data[file.start :], file.start)
 
 
 def line_number(file: TextFile, begin: int) -> int:

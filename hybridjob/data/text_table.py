@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hybridjob.data.files import TextFile, inspect_text
+from hybridjob.data.files import UNREADABLE, TextFile, inspect_text
 from hybridjob.data.parse import parse, row_line
 from hybridjob.data.raw_block import RawBlock
 from hybridjob.data.text_blocks import (
@@ -79,7 +79,7 @@ class TextTable:
         try:
             with first.open() as stream:
                 sample = stream.read(_SAMPLE)[first.start :]
-        except (OSError, EOFError) as error:
+        except UNREADABLE as error:
             raise DataError(f"cannot read {first.path}: {error}") from error
         lines = sample.count(b"\n") + (not sample.endswith(b"\n"))
         total = sum(max(0, file.size - file.start) for file in self._files)

@@ -62,7 +62,14 @@ def test_ranks_count_through_the_components_in_order(rank, component):
     assert read_placement({**HET, "SLURM_PROCID": str(rank)}).component == component
 
 
-@pytest.mark.parametrize("name", [name for name in HET if name not in {"SLURM_JOB_NODELIST", "SLURM_NTASKS_PER_NODE", "SLURM_HET_SIZE"}])
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name in HET
+        if name not in {"SLURM_JOB_NODELIST", "SLURM_NTASKS_PER_NODE", "SLURM_HET_SIZE"}
+    ],
+)
 def test_a_missing_variable_is_named(name):
     env = {key: value for key, value in HET.items() if key != name}
     with pytest.raises(PlacementError, match=rf"^{name} is not set"):

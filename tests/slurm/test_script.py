@@ -61,7 +61,7 @@ def test_the_script_is_the_golden_one(name):
 
 @pytest.mark.parametrize("name", JOBS)
 def test_bash_can_parse_the_script(name):
-    awkward = {"job_name": "it's \"x\" $(id)", "job_folder": "/a b/it's/%j/%j"}
+    awkward = {"job_name": 'it\'s "x" $(id)', "job_folder": "/a b/it's/%j/%j"}
     text = render(JOBS[name], environment={"A": "it's\na $HOME"}, **awkward)
     subprocess.run(["bash", "-n"], input=text, text=True, check=True, timeout=20)
 
@@ -109,7 +109,7 @@ def test_results_of_an_earlier_life_are_gone_before_srun_starts(tmp_path):
 
 
 def test_the_environment_and_the_command_reach_srun_as_they_were_given(tmp_path):
-    value = "it's \"x\"\n$HOME `id`"
+    value = 'it\'s "x"\n$HOME `id`'
     srun = 'printf "%s|" "$A" "${SLURM_MEM_PER_CPU-unset}" "${@: -2}"'
     done = run_script(
         tmp_path, JOBS["plain"], srun, environment={"A": value}, command="'my python' '$x %j'"

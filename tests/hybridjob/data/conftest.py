@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ def rows_of(opened: Callable[..., Reader]) -> Callable[..., dict[str, list[Any]]
             for name, bag in batch.features.items():
                 ends = bag.offsets.tolist()
                 values = bag.values.tolist()
-                pairs = list(zip(ends[:-1], ends[1:], strict=True))
+                pairs = list(itertools.pairwise(ends))
                 rows.setdefault(name, []).extend(values[a:b] for a, b in pairs)
                 if bag.weights is not None:
                     amounts = bag.weights.tolist()

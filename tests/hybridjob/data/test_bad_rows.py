@@ -2,6 +2,8 @@ import gzip
 
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pyarrow import parquet
 
 from hybridjob.data.config import DataConfig
@@ -30,7 +32,7 @@ BAD_LINES = [
 def test_a_bad_row_stops_with_file_line_and_column(small_text, rows_of, line, message, end):
     text = f"y,x,u\n\n{GOOD}{line}\n{GOOD}".replace("\n", end)
     config = small_text(text.encode(errors="surrogateescape"))
-    with pytest.raises(DataError, match="data.csv, line 5, ") as caught:
+    with pytest.raises(DataError, match=r"data\.csv, line 5, ") as caught:
         rows_of(config)
     assert message.replace("\\\\", "\\") in str(caught.value).replace("\\\\", "\\")
 
@@ -91,12 +93,13 @@ def test_line_ends_in_quoted_cells_are_read_where_asked_for(small_text, rows_of)
     config = small_text(text, newlines_in_values=True)
     with pytest.raises(DataError, match="line 4, column 'x'"):
         rows_of(config)
-    with pytest.raises(DataError, match="line 2, a quote is opened .*newlines_in_values"):
+    with pytest.raises(DataError, match=r"line 2, a quote is opened .*newlines_in_values"):
         rows_of(small_text(text))
 
 
 def test_damaged_packed_files_are_named(small_text, rows_of):
-    config = small_text(gzip.compress(b"y,x,u\n1,2,3\n" * 99)[:-20], name="a.csv.gz")
+    packed = gzip.compress(b"y,x,u\n" + b"1,2,3\n" * 999)
+    config = small_text(packed[:-8] + b"0123" + packed[-4:], name="a.csv.gz")
     with pytest.raises(DataError, match=r"cannot read .*a\.csv\.gz"):
         rows_of(config)
 
@@ -130,5 +133,28 @@ def test_bad_rows_of_parquet_have_file_and_row(tmp_path, rows_of):
     assert rows["u"] == [[1], [2, 3]]
     assert rows["skipped"] == [2]
     text = DataConfig(format="parquet", path=str(path), label="y", numeric=[{"column": "u"}])
-    with pytest.raises(DataError, match="column 'u' holds list<.*a number is expected"):
+    with pytest.raises(DataError, match=r"column 'u' holds list<.*a number is expected"):
         rows_of(text)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    text=st.text(alphabet='01,,,"\n\n\r x\u00e9\t.', max_size=60),
+    quote=st.booleans(),
+    whole=st.booleans(),
+)
+def test_any_text_gives_rows_or_bad_rows(small_text, rows_of, text, quote, whole):
+    keys = {"quote": quote, "newlines_in_values": whole}
+    config = small_text("y,x,u\n" + text, on_bad_row="skip", **keys)
+    rows = rows_of(config)
+    if not (quote and whole):
+        lines = [line for line in text.replace("\r", "\n").split("\n") if line]
+        assert len(rows["labels"]) + rows["skipped"][0] == len(lines)
+    strict = config.model_copy(update={"on_bad_row": "stop"})
+    if rows["skipped"][0]:
+        with pytest.raises(DataError, match=r"data\.csv, line \d+, "):
+            rows_of(strict)
+    else:
+        assert rows_of(strict) == rows

@@ -41,9 +41,9 @@ def test_the_hash_never_changes():
     hashes = hash_strings(pa.array(["", "a", "68fd1e64", "Toy Story (1995)"]))
     assert hashes.tolist() == [
         16294208416658607535,
-        plain_hash("a"),
-        plain_hash("68fd1e64"),
-        plain_hash("Toy Story (1995)"),
+        6774081908283191102,
+        12669446482656369175,
+        9109315534608759058,
     ]
 
 
@@ -159,7 +159,7 @@ def test_a_vocabulary_of_the_users_own_is_used_and_checked(small_text, rows_of, 
     own = tmp_path / "own.txt"
     column = {"column": "u", "encode": "vocabulary", "vocabulary": str(own)}
     config = small_text("y,x,u\n1,1,b\n1,1,z\n", categorical=[column])
-    with pytest.raises(DataError, match="cannot read .*own.txt"):
+    with pytest.raises(DataError, match=r"cannot read .*own.txt"):
         rows_of(config)
     own.write_text("c\nb\n")
     assert rows_of(config)["u"] == [[2], [0]]
@@ -196,7 +196,7 @@ def test_bad_joins_are_named(small_text, rows_of, tmp_path):
     numeric = [{"column": "age"}]
     config = small_text("y,x,u\n1,1,8\n", numeric=numeric, join=[join])
     side.write_text("u\tage\n8\t1\n8\t2\n")
-    with pytest.raises(DataError, match="users.tsv, column 'u': '8' is there twice"):
+    with pytest.raises(DataError, match=r"users.tsv, column 'u': '8' is there twice"):
         rows_of(config)
     side.write_text("u\tage\n7\t1\n8\told\n")
     with pytest.raises(DataError, match="the row of u 8, column 'age': 'old' is not a number"):

