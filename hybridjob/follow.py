@@ -36,6 +36,9 @@ class Followed(Protocol):
     def state(self) -> str:
         """Slurm's word for the job's state."""
 
+    def exception(self) -> Exception | None:
+        """Give what the job raised."""
+
 
 def follow(job: Followed, folder: JobFolder, console: Console, errors: Console) -> bool:
     """Show a run until it ends. Returns whether it completed."""
@@ -64,7 +67,7 @@ def show_end(job: Followed, folder: JobFolder, console: Console, errors: Console
         console.print(f"run folder: {folder.path}", soft_wrap=True, highlight=False)
         return True
     failure = _first_cause(folder)
-    cause = str(failure) if failure else f"the job ended as {job.state}"
+    cause = str(failure) if failure else _slurms_word(job)
     errors.print(f"failed: {cause}", style="bold red", markup=False, soft_wrap=True)
     if failure and failure.detail:
         errors.print("\n".join(failure.detail.splitlines()[-6:]), markup=False, soft_wrap=True)
@@ -137,6 +140,13 @@ def _advance(bar: Progress, line: dict[str, Any]) -> None:
         loss=line["loss"],
         speed=line["samples_per_s"],
     )
+
+
+def _slurms_word(job: Followed) -> str:
+    """Say what Slurm, or the local executor, knows of a job whose ranks could say nothing."""
+    error = job.exception()
+    reason = f": {str(error).splitlines()[0]}" if error else ""
+    return f"the job ended as {job.state}{reason}"
 
 
 def _first_cause(folder: JobFolder) -> Failure | None:

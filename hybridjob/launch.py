@@ -10,23 +10,21 @@ import sysconfig
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from slurm.executor import HetExecutor
-from slurm.local import LocalExecutor
-
 from hybridjob.data.fetch import ensure_local, resolve
 from hybridjob.errors import ConfigError, LaunchError
 from hybridjob.task import run_task
 from slurm.component import Component
 from slurm.errors import SlurmError
+from slurm.executor import HetExecutor
+from slurm.local import LocalExecutor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from slurm.job import HetJob
-    from slurm.local import LocalHetJob
-
-    from hybridjob.data.config import DataConfig
     from hybridjob.config import Job, Resources
+    from hybridjob.data.config import DataConfig
+    from slurm.job import HetJob
+    from slurm.local_job import LocalHetJob
 
 ExecutorName = Literal["slurm", "local"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import torch.nn.functional as F  # noqa: N812 - its name everywhere
+import torch.nn.functional as F
 from torch import Tensor
 
 from hybridjob.errors import ModelError

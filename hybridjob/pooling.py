@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch.nn.functional as F  # noqa: N812 - its name everywhere
+import torch.nn.functional as F
 
 from hybridjob.errors import ModelError
 

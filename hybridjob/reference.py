@@ -26,6 +26,16 @@ bare word, and a number for the place in a list: `data.numeric.0.transform=log1p
 """
 
 
+_TYPE_NAMES = {
+    bool: "true/false",
+    dict: "table",
+    float: "number",
+    int: "whole number",
+    str: "text",
+    type(None): "",
+}
+
+
 def render_reference() -> str:
     """Give the reference as Markdown: a section a table of the job file, a line a key."""
     return _HEAD + "".join(_section("", Job))
@@ -67,21 +77,16 @@ def _toml(field: FieldInfo) -> str:
 
 
 def _type(annotation: Any) -> str:
-    if annotation is type(None):
-        return ""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Literal:
         return " or ".join(f"`{one}`" for one in arguments)
     if origin in (list, tuple):
         return f"list of {_type(arguments[0])}"
-    if origin is dict:
-        return "table"
     if origin is typing.Annotated:
         return _type(arguments[0])
-    if arguments:
+    if origin is not dict and arguments:
         return " or ".join(dict.fromkeys(name for one in arguments if (name := _type(one))))
-    names = {str: "text", int: "whole number", float: "number", bool: "true/false"}
-    return names.get(annotation, "any value")
+    return _TYPE_NAMES.get(origin or annotation, "any value")
 
 
 def _section_in(annotation: Any) -> type[BaseModel] | None:

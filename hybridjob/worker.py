@@ -26,8 +26,8 @@ from hybridjob.jobfolder import JobFolder
 from hybridjob.liveness import MasterWatch
 from hybridjob.logs import log_event, set_up_logging
 from hybridjob.master import run_master
-from hybridjob.ps import run_server
 from hybridjob.meeting import Meeting
+from hybridjob.ps import run_server
 from hybridjob.rendezvous import leave, meet
 from hybridjob.roles import Role, name_of, role_of
 from hybridjob.tables import server as remote_server

@@ -41,7 +41,7 @@ class Run:
 
     @property
     def checkpoint(self):
-        return sorted((self.folder / "checkpoints").glob("step-*"))[-1]
+        return max((self.folder / "checkpoints").glob("step-*"))
 
     def tables(self):
         """Give table -> tensor name -> all rows, from the last checkpoint."""

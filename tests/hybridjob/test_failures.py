@@ -35,7 +35,7 @@ def test_a_rank_that_only_lost_its_peer_lets_the_cause_speak_first(tmp_path, mon
     ("error", "expected"),
     [
         (PeerError("rank 1 did not answer"), True),
-        (RuntimeError("[gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.1]"), True),
+        (RuntimeError("[gloo/transport/tcp/pair.cc:547] Connection closed by peer"), True),
         (RuntimeError("size mismatch"), False),
         (DataError("no such file"), False),
         (ValueError("connection closed"), False),

@@ -116,5 +116,7 @@ def test_memory_is_given_once(tmp_path):
 
 
 def test_the_resolved_job_file_reads_back_the_same(tmp_path):
-    job = load_job(write(tmp_path), ["trainer.partition=gpu", "data.features.0.ids_per_sample=[0, 3]"])
+    job = load_job(
+        write(tmp_path), ["trainer.partition=gpu", "data.features.0.ids_per_sample=[0, 3]"]
+    )
     assert parse_job(tomlkit.parse(dump_job(job)).unwrap(), source="again") == job

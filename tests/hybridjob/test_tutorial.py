@@ -46,11 +46,11 @@ def reference_losses(job, folder):
                 *of_dense, of_weight = torch.autograd.grad(loss, [*model.parameters(), weight])
                 dense.append(of_dense)
                 sparse.append(of_weight)
-                total += float(loss) * batch.size
+                total += float(loss.detach()) * batch.size
                 samples += batch.size
             with torch.no_grad():
                 for parameter, one, other in zip(model.parameters(), *dense, strict=True):
-                    parameter -= 0.05 * (one + other) / 2
+                    parameter.sub_(0.05 * (one + other) / 2)
                 weight -= 0.05 * (sparse[0] + sparse[1])
         losses.append(total / samples)
     return losses

@@ -1,5 +1,6 @@
 """A checkpoint is whole or not there, and every byte of it is checked."""
 
+import itertools
 import os
 
 import pytest
@@ -31,7 +32,7 @@ def shards_of(num_servers, *, rows=31, optimizer="adam", seed=1):
     config = TableOptimizer(name=optimizer)
     return [
         Shard(table, config, seed=seed, start=start, stop=stop)
-        for start, stop in zip(bounds[:-1], bounds[1:], strict=True)
+        for start, stop in itertools.pairwise(bounds)
     ]
 
 

@@ -1,5 +1,7 @@
 """Rows, their cuts over servers, and the digest that the cuts do not change."""
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import given
@@ -23,14 +25,14 @@ def shards_of(table, num_servers, optimizer="adagrad"):
     config = TableOptimizer(name=optimizer)
     return [
         Shard(table, config, seed=1, start=start, stop=stop)
-        for start, stop in zip(bounds[:-1], bounds[1:], strict=True)
+        for start, stop in itertools.pairwise(bounds)
     ]
 
 
 @given(rows=st.integers(1, 100), servers=st.integers(1, 12))
 def test_bounds_cover_every_row_once_and_evenly(rows, servers):
     bounds = row_bounds(rows, servers)
-    sizes = [stop - start for start, stop in zip(bounds[:-1], bounds[1:], strict=True)]
+    sizes = [stop - start for start, stop in itertools.pairwise(bounds)]
     assert bounds[0] == 0
     assert bounds[-1] == rows
     assert max(sizes) - min(sizes) <= 1
@@ -53,7 +55,7 @@ def test_rows_start_the_same_however_they_are_cut(initial):
     cuts = [0, 7, 16_384, 16_385, 33_000, 40_000]
     parts = [
         initial_rows(table, seed=5, start=start, stop=stop)
-        for start, stop in zip(cuts[:-1], cuts[1:], strict=True)
+        for start, stop in itertools.pairwise(cuts)
     ]
     assert torch.equal(torch.cat(parts), whole)
 
