@@ -222,6 +222,19 @@ class Checkpoint(Section):
     """Steps between two checkpoints; 0 saves at the end only."""
     keep_last: PositiveInt = 2
     """How many checkpoints stay; older ones are removed once a newer one is durable."""
+    max_failures: PositiveInt = 3
+    """Checkpoints in a row that may fail to be written before the run ends with an error."""
+
+
+class Recovery(Section):
+    """What happens when a rank fails, or Slurm wants the nodes back."""
+
+    max_restarts: int = Field(default=3, ge=0)
+    """How often, within one life of the job, all workers are started again after a failure."""
+    max_idle_lives: PositiveInt = 3
+    """Lives in a row without a new checkpoint after which the job stops being requeued."""
+    leave_timeout_s: PositiveFloat = 90
+    """Seconds for saving after Slurm's warning; then the newest checkpoint must do."""
 
 
 class Job(Section):
@@ -251,6 +264,8 @@ class Job(Section):
     """The loop."""
     checkpoint: Checkpoint = Checkpoint()
     """Saving."""
+    recovery: Recovery = Recovery()
+    """Coming back."""
 
     @field_validator("name")
     @classmethod

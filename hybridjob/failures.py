@@ -10,7 +10,7 @@ import traceback
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from hybridjob.errors import HybridjobError, PeerError
+from hybridjob.errors import HybridjobError, PeerError, RendezvousError
 from hybridjob.jobfolder import read_json
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ class Failure:
     message: str
     detail: str = ""
     """Last lines of the traceback, for what is no user's mistake."""
+    again: bool = True
+    """Starting again may help: it is neither a mistake of the user nor the data's."""
 
     def __str__(self) -> str:
         return f"rank {self.rank} ({self.role} on {self.host}): {self.message}"
@@ -43,7 +45,8 @@ class Failure:
 def describe_error(error: BaseException, *, rank: int, role: str, host: str) -> Failure:
     """Turn an exception into a Failure: the message alone if it was written for a person."""
     if isinstance(error, HybridjobError):
-        return Failure(rank=rank, role=role, host=host, message=str(error))
+        again = isinstance(error, PeerError | RendezvousError)
+        return Failure(rank=rank, role=role, host=host, message=str(error), again=again)
     lines = traceback.format_exception(error)
     message = f"{type(error).__name__}: {error}".splitlines()[0]
     return Failure(

@@ -6,6 +6,7 @@ It reads the job's folder only, so it serves a job on this machine and one on a 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import time
 from typing import IO, TYPE_CHECKING, Any, Protocol
@@ -43,7 +44,7 @@ class Followed(Protocol):
 def follow(job: Followed, folder: JobFolder, console: Console, errors: Console) -> bool:
     """Show a run until it ends. Returns whether it completed."""
     lines = FollowedFile(folder.metrics)
-    events = FollowedFile(folder.log(0, "master", 0))
+    events, failures = FollowedLogs(folder), FollowedFailures(folder)
     with _bar(console) if console.is_terminal else contextlib.nullcontext() as bar:
         ended = False
         while not ended:
@@ -51,9 +52,9 @@ def follow(job: Followed, folder: JobFolder, console: Console, errors: Console) 
             for line in lines.new_lines():
                 if bar is not None:
                     _advance(bar, json.loads(line))
-            if bar is None:
-                for line in events.new_lines():
-                    console.print(line, markup=False, highlight=False, soft_wrap=True)
+            shown = itertools.chain(() if bar else events.new_lines(), failures.new_lines())
+            for line in shown:
+                console.print(line, markup=False, highlight=False, soft_wrap=True)
             if not ended:
                 time.sleep(_POLL_S)
     return show_end(job, folder, console, errors)
@@ -115,6 +116,37 @@ class FollowedFile:
         yield from lines
 
 
+class FollowedLogs:
+    """Reads the master's log of every generation as it grows, and the cause where one ends."""
+
+    def __init__(self, folder: JobFolder) -> None:
+        self._folder = folder
+        self._files: dict[Path, FollowedFile] = {}
+
+    def new_lines(self) -> Iterator[str]:
+        """Give the lines that have been added since the last call."""
+        for path in _by_age(self._folder.path / "logs", "rank-000-*.log"):
+            if path not in self._files:
+                self._files[path] = FollowedFile(path)
+            yield from self._files[path].new_lines()
+
+
+class FollowedFailures:
+    """Tells of each generation that has failed, once."""
+
+    def __init__(self, folder: JobFolder) -> None:
+        self._folder = folder
+        self._told: set[Path] = set()
+
+    def new_lines(self) -> Iterator[str]:
+        """Give a line for each failure since the last call."""
+        for path in _by_age(self._folder.path / "failures", "gen-*.json"):
+            failure = None if path in self._told else read_failure(path)
+            if failure is not None:
+                self._told.add(path)
+                yield f"generation {path.stem.removeprefix('gen-')} failed: {failure}"
+
+
 def _bar(console: Console) -> Progress:
     return Progress(
         TextColumn("{task.description}"),
@@ -150,10 +182,13 @@ def _slurms_word(job: Followed) -> str:
 
 
 def _first_cause(folder: JobFolder) -> Failure | None:
-    newest = sorted(
-        folder.failure(0).parent.glob("gen-*.json"), key=lambda path: path.stat().st_mtime
-    )
-    return read_failure(newest[-1]) if newest else None
+    """Give the cause of the newest generation that failed."""
+    kept = [read_failure(path) for path in _by_age(folder.path / "failures", "gen-*.json")]
+    return kept[-1] if kept else None
+
+
+def _by_age(folder: Path, pattern: str) -> list[Path]:
+    return sorted(folder.glob(pattern), key=lambda path: path.stat().st_mtime)
 
 
 def _number(value: float | None) -> str:

@@ -1,4 +1,8 @@
-"""The job's folder, `<run folder>/<job id>`: what lies where, and writes that are atomic."""
+"""The job's folder, `<run folder>/<job id>`: what lies where, and writes that are atomic.
+
+A generation is named `<life>.<attempt>.<number>`: lives are counted by Slurm's requeues, attempts
+by the steps that the batch script has started in a life, numbers by the tasks within a step.
+"""
 
 from __future__ import annotations
 
@@ -45,22 +49,40 @@ class JobFolder:
         """Vocabularies built from the data."""
         return self.path / "vocabularies"
 
-    def log(self, rank: int, name: str, generation: int) -> Path:
+    @property
+    def lives(self) -> Path:
+        """One JSON object a life of the job: when, where and from which checkpoint it began."""
+        return self.path / "lives.jsonl"
+
+    @property
+    def exit_wish(self) -> Path:
+        """What rank 0 asks of the batch script: `requeue` or `give up`."""
+        return self.path / "exit_wish"
+
+    def log(self, rank: int, name: str, generation: str) -> Path:
         """Name the log of one rank and generation. name: master, ps0, trainer1, ..."""
         return self.path / "logs" / f"rank-{rank:03d}-{name}.gen-{generation}.log"
 
-    def endpoint(self, generation: int) -> Path:
+    def failures(self, life: int) -> list[Path]:
+        """List the first causes of the generations of a life that have failed."""
+        return sorted((self.path / "failures").glob(f"gen-{life}.*.json"))
+
+    def generations(self) -> int:
+        """Count the generations of all lives that have begun."""
+        return len(list((self.path / "rendezvous").glob("gen-*.json")))
+
+    def endpoint(self, generation: str) -> Path:
         """Where the master of this generation says how to reach it."""
         return self.path / "rendezvous" / f"gen-{generation}.json"
 
-    def failure(self, generation: int) -> Path:
+    def failure(self, generation: str) -> Path:
         """Where the first cause of this generation's end is kept."""
         return self.path / "failures" / f"gen-{generation}.json"
 
     def create(self) -> None:
         """Make the folder, for its owner's eyes only. Raises OSError."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for folder in (self.path / "logs", self.vocabularies):
+        for folder in (self.path / "logs", self.path / "failures", self.vocabularies):
             folder.mkdir(exist_ok=True)
 
 

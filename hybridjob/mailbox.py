@@ -5,6 +5,7 @@ torch RPC runs functions of modules: each rank of the job has its own copy of th
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 from hybridjob.inbox import Inbox
@@ -16,10 +17,12 @@ begins: Inbox[Begin] = Inbox()
 """At a trainer: the master's word to begin."""
 saves: Inbox[str] = Inbox()
 """At a trainer: the folder to save to."""
-resumes: Inbox[int] = Inbox()
-"""At a trainer: the step whose checkpoint is durable."""
-stops: Inbox[str] = Inbox()
-"""At a trainer or a server: the master's word to leave."""
+resumes: Inbox[bool] = Inbox()
+"""At a trainer: whether the checkpoint is durable."""
+leaving = threading.Event()
+"""At a trainer: it was asked to save and leave."""
+stops: Inbox[bool] = Inbox()
+"""At a trainer or a server: the master's word to end, and whether the run is complete."""
 reports: Inbox[Report] = Inbox()
 """At the master: what the trainers report."""
 
@@ -34,14 +37,19 @@ def save(draft: str) -> None:
     saves.put(draft)
 
 
-def resume(step: int) -> None:
-    """Run on a trainer: the checkpoint is durable, go on."""
-    resumes.put(step)
+def resume(durable: bool) -> None:  # noqa: FBT001 - it travels as a positional argument
+    """Run on a trainer: go on; the checkpoint is durable, or could not be written."""
+    resumes.put(durable)
 
 
-def stop() -> None:
-    """Run on a trainer or a server: all is written, leave."""
-    stops.put("stop")
+def leave() -> None:
+    """Run on a trainer: save at the next step and end this life."""
+    leaving.set()
+
+
+def stop(complete: bool) -> None:  # noqa: FBT001 - it travels as a positional argument
+    """Run on a trainer or a server: all is written, end."""
+    stops.put(complete)
 
 
 def report(message: Report) -> None:

@@ -15,8 +15,9 @@ from hybridjob.data.schema_of import schema_of, vocabulary_sizes
 from hybridjob.errors import DataError, PeerError
 from hybridjob.jobfolder import write_atomically
 from hybridjob.liveness import PeerWatch
+from hybridjob.lives import read_lives
 from hybridjob.logs import log_event
-from hybridjob.messages import Begin, Boundary, Finished, Progress, Saved, Scores
+from hybridjob.messages import Begin, Boundary, Finished, Left, Progress, Saved, Scores
 from hybridjob.metrics import MetricsWriter
 from hybridjob.models.build import build_model
 from hybridjob.saving import Saving
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def run_master(job: Job, world: World, folder: JobFolder) -> None:
-    """Drive one run from the tables' making to summary.json."""
-    Master(job, world, folder).run()
+def run_master(job: Job, world: World, folder: JobFolder) -> bool:
+    """Drive one run from the tables' making to summary.json; True if it is complete."""
+    return Master(job, world, folder).run()
 
 
 class Master:
@@ -46,10 +47,14 @@ class Master:
         self._started = time.time()
         self._scores: dict[str, float] = {}
         self._finished: dict[int, Finished] = {}
+        self._left: dict[int, Left] = {}
         self._saving = Saving(job, world, folder)
 
-    def run(self) -> None:
-        """Make tables, train, write the summary, send everyone home."""
+    def run(self) -> bool:
+        """Make tables, train, write the summary, send everyone home.
+
+        Returns whether the run is complete; if not, all were asked to leave and have saved.
+        """
         data = self._job.data
         prepare(data, self._folder.vocabularies, seed=self._job.seed)
         schema = schema_of(data, vocabulary_sizes(data, self._folder.vocabularies))
@@ -60,15 +65,19 @@ class Master:
         self._begin(schema, tables, checkpoint)
         with MetricsWriter(self._folder) as metrics:
             self._watch(metrics)
-        self._write_summary(table_bytes)
+        if not self._left:
+            self._write_summary(table_bytes)
         ranks = range(1, self._world.layout.num_tasks)
-        remote.call_each(self._world, ranks, mailbox.stop)
+        remote.call_each(self._world, ranks, mailbox.stop, not self._left)
+        return not self._left
 
     def _find_checkpoint(self) -> str | None:
         found, damage = newest_valid(self._folder.checkpoints)
         for line in damage:
             log_event(logger, f"passed over a damaged checkpoint: {line}", logging.WARNING)
-        if found is not None:
+        if found is None:
+            log_event(logger, "no checkpoint yet: beginning at step 0")
+        else:
             log_event(logger, "going on from a checkpoint", folder=found)
         return None if found is None else str(found)
 
@@ -102,7 +111,7 @@ class Master:
     def _watch(self, metrics: MetricsWriter) -> None:
         peers = PeerWatch(self._world, range(1, self._world.layout.num_tasks))
         heard = time.monotonic()
-        while len(self._finished) < self._world.layout.num_trainers:
+        while len(self._finished) + len(self._left) < self._world.layout.num_trainers:
             message = mailbox.reports.poll(timeout_s=peers.interval_s)
             if message is not None:
                 heard = time.monotonic()
@@ -130,6 +139,9 @@ class Master:
                 log_event(logger, "test", **{"step": message.step, **message.metrics})
             case Boundary() | Saved():
                 self._saving.take(message)
+            case Left():
+                self._left[message.trainer] = message
+                log_event(logger, "left as asked", trainer=message.trainer, step=message.step)
             case Finished():
                 self._finished[message.trainer] = message
 
@@ -172,8 +184,8 @@ class Master:
             "samples": samples,
             "samples_per_s": round(samples / max(wall_s, 1e-9), 1),
             "skipped_rows": sum(one.skipped_rows for one in finished),
-            "generations": 1,
-            "requeues": 0,
+            "generations": self._folder.generations(),
+            "requeues": len({one.life for one in read_lives(self._folder)}) - 1,
             "wall_s": round(wall_s, 3),
             "servers": self._world.layout.num_servers,
             "trainers": self._world.layout.num_trainers,

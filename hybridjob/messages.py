@@ -62,10 +62,11 @@ class Boundary:
 
 @dataclass(frozen=True, kw_only=True)
 class Saved:
-    """Every trainer to the master: its files are on the disk."""
+    """Every trainer to the master: its files are on the disk, or why not."""
 
     trainer: int
     files: list[FileEntry]
+    error: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,4 +82,12 @@ class Finished:
     dense_digest: str
 
 
-Report = Progress | Scores | Boundary | Saved | Finished
+@dataclass(frozen=True)
+class Left:
+    """Every trainer to the master: it was asked to leave, and has saved."""
+
+    trainer: int
+    step: int
+
+
+Report = Progress | Scores | Boundary | Saved | Left | Finished

@@ -5,7 +5,11 @@ from __future__ import annotations
 from hybridjob import mailbox
 
 
-def run_server() -> None:
-    """Serve until the master says stop; that it lives is watched beside."""
-    while mailbox.stops.poll(timeout_s=60) is None:
+def run_server() -> bool:
+    """Serve until the master says stop; that it lives is watched beside.
+
+    Returns whether the run is complete.
+    """
+    while (complete := mailbox.stops.poll(timeout_s=60)) is None:
         pass
+    return complete

@@ -7,7 +7,8 @@ import time
 from typing import TYPE_CHECKING
 
 from hybridjob import mailbox, remote
-from hybridjob.checkpoint.manifest import Manifest, begin_draft, publish, remove_old
+from hybridjob.checkpoint.manifest import Manifest, begin_draft, draft_of, publish, remove_old
+from hybridjob.errors import CheckpointError
 from hybridjob.logs import log_event
 from hybridjob.messages import Boundary, Saved
 from hybridjob.tables import server as remote_server
@@ -32,6 +33,8 @@ class Saving:
         self._saved: dict[int, Saved] = {}
         self._server_calls: list[remote.Pending] = []
         self._started = 0.0
+        self._failures = 0
+        self._draft_error: str | None = None
 
     def take(self, message: Boundary | Saved) -> None:
         """Take a trainer's word; act once all have spoken."""
@@ -51,7 +54,12 @@ class Saving:
         if len(steps) != 1:
             raise AssertionError(f"trainers stand at different steps: {sorted(steps)}")
         self._started = time.monotonic()
-        draft = str(begin_draft(self._folder.checkpoints, steps.pop()))
+        draft = str(draft_of(self._folder.checkpoints, step := steps.pop()))
+        try:
+            begin_draft(self._folder.checkpoints, step)
+            self._draft_error = None
+        except CheckpointError as error:  # told, and counted, once all have answered
+            self._draft_error = str(error)
         layout, limit_s = self._world.layout, self._job.training.stall_timeout_s
         self._server_calls = [
             remote.start_call(self._world, rank, remote_server.save, draft, timeout_s=limit_s)
@@ -60,10 +68,29 @@ class Saving:
         remote.call_each(self._world, layout.trainer_ranks, mailbox.save, draft)
 
     def _finish(self) -> None:
-        files: list[FileEntry] = [file for call in self._server_calls for file in call.wait()]
-        files += [file for index in sorted(self._saved) for file in self._saved[index].files]
-        first = self._boundaries[0]
-        layout = self._world.layout
+        replies = [call.wait() for call in self._server_calls]
+        saved = [self._saved[index] for index in sorted(self._saved)]
+        errors = [self._draft_error] if self._draft_error else []
+        errors += [error for _, error in replies if error]
+        errors += [one.error for one in saved if one.error]
+        files = [file for written, _ in replies for file in written]
+        files += [file for one in saved for file in one.files]
+        boundaries = [self._boundaries[index] for index in sorted(self._boundaries)]
+        self._boundaries, self._saved = {}, {}
+        try:
+            self._publish(boundaries, files, errors)
+            self._failures = 0
+        except CheckpointError as error:
+            self._fail(error)
+        durable = self._failures == 0
+        remote.call_each(self._world, self._world.layout.trainer_ranks, mailbox.resume, durable)
+
+    def _publish(
+        self, boundaries: list[Boundary], files: list[FileEntry], errors: list[str]
+    ) -> None:
+        if errors:
+            raise CheckpointError(errors[0])
+        first, layout = boundaries[0], self._world.layout
         manifest = Manifest(
             step=first.step,
             epoch=first.epoch,
@@ -71,12 +98,11 @@ class Saving:
             servers=layout.num_servers,
             trainers=layout.num_trainers,
             tables={one.name: [one.num_embeddings, one.embedding_dim] for one in self.tables},
-            positions=[self._boundaries[index].position for index in sorted(self._boundaries)],
+            positions=[boundary.position for boundary in boundaries],
             files=files,
         )
         folder = publish(self._folder.checkpoints, manifest)
         remove_old(self._folder.checkpoints, self._job.checkpoint.keep_last)
-        self._boundaries, self._saved = {}, {}
         log_event(
             logger,
             "checkpoint saved",
@@ -85,4 +111,19 @@ class Saving:
             seconds=time.monotonic() - self._started,
             folder=folder.name,
         )
-        remote.call_each(self._world, layout.trainer_ranks, mailbox.resume, manifest.step)
+
+    def _fail(self, error: CheckpointError) -> None:
+        """Go on without this checkpoint, unless too many in a row could not be written."""
+        self._failures += 1
+        limit = self._job.checkpoint.max_failures
+        if self._failures >= limit:
+            raise CheckpointError(
+                f"{self._failures} checkpoints in a row could not be written "
+                f"(checkpoint.max_failures); the last error: {error}"
+            ) from error
+        log_event(
+            logger,
+            f"a checkpoint could not be written, the one before stays: {error}",
+            logging.WARNING,
+            in_a_row=self._failures,
+        )

@@ -1,27 +1,31 @@
 """What Slurm, or the local executor, starts for each task: a small parent that imports no torch.
 
-It starts the worker that does the work, keeps its log, passes signals on, and tells how it ended.
-A worker can thus be ended at any time, even from within a call that never returns.
+It starts the worker that does the work: one process a generation, since torch RPC cannot be begun
+anew within a process. When any rank's worker fails, the first cause is written to a file of the
+generation; every task sees it, ends its own worker, and all begin the next generation together.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import signal
-import subprocess
 import sys
-import threading
+import time
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
+from hybridjob.assignment import GAVE_UP, LEFT, Assignment
 from hybridjob.data.fetch import ensure_local, resolve
 from hybridjob.errors import ConfigError, HybridjobError
 from hybridjob.failures import Failure, read_failure, record_failure
 from hybridjob.jobfile import dump_job, load_job, parse_job
 from hybridjob.jobfolder import JobFolder, read_json, write_atomically
+from hybridjob.lives import begin_life, idle_lives, read_lives
 from hybridjob.roles import name_of
+from hybridjob.worker_process import WorkerProcess, describe_end
 from slurm.errors import SlurmError
 from slurm.placement import Placement, read_placement
 
@@ -30,137 +34,171 @@ if TYPE_CHECKING:
 
     from hybridjob.config import Job
 
-_PASSED_ON = (signal.SIGTERM, signal.SIGINT)
+_POLL_S = 0.2
+_WARNINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2)
 
 
 class TaskFailedError(HybridjobError):
-    """This task's worker did not complete the run."""
+    """This task's run did not complete, and starting again would not help."""
 
 
 def run_task(values: dict[str, Any]) -> dict[str, Any]:
     """Run one task of a job from the resolved job file's values. submitit calls this.
 
-    Returns rank and role. Raises TaskFailedError with the first cause.
+    Returns rank and role. Raises TaskFailedError with the first cause; exits with code 75 when it
+    has saved and is to be started again.
     """
     job = parse_job(values, source="the job file")
     placement = read_placement(os.environ)
     # A traceback of this parent tells nobody anything: the worker's own is in its log.
     sys.tracebacklimit = 0
-    return Task(job, placement).run()
+    Task(job, placement).run()
+    return {"rank": placement.rank, "role": name_of(placement.rank, job.layout)}
 
 
 class Task:
     """One task of one life of the job."""
 
     def __init__(self, job: Job, placement: Placement) -> None:
+        job.layout.check(placement.num_tasks)
         self._job, self._placement = job, placement
+        self._name = name_of(placement.rank, job.layout)
         self._folder = JobFolder(job.run_path / placement.job_id)
-        self._generation = placement.restart_count
-        self._ended_by: int | None = None
-        """The signal that told this task to end."""
+        self._attempt = int(os.environ.get("HETJOB_ATTEMPT", "0"))
+        self._worker: WorkerProcess | None = None
+        self._warned_by: int | None = None
+        self._leave_before = float("inf")
 
-    def run(self) -> dict[str, Any]:
-        """Run the worker to its end."""
-        self._job.layout.check(self._placement.num_tasks)
-        name = name_of(self._placement.rank, self._job.layout)
+    def run(self) -> None:
+        """Run workers, one generation after the other, until the run is complete."""
         try:
             self._folder.create()
+            if self._placement.rank == 0:
+                self._begin_life()
         except OSError as error:
             raise ConfigError(
                 f"cannot write the run folder {self._folder.path}: {error.strerror}"
             ) from error
-        if self._placement.rank == 0:
-            write_atomically(self._folder.job_file, dump_job(self._job))
-        code = self._run_worker(name)
-        if code != 0:
-            self._fail(name, code)
-        return {"rank": self._placement.rank, "role": name}
+        with self._hearing_warnings():
+            for number in itertools.count():
+                generation = f"{self._placement.restart_count}.{self._attempt}.{number}"
+                code = self._run_generation(generation)
+                if code == 0 or self._is_complete():
+                    return
+                if code == LEFT or self._warned_by == signal.SIGUSR2:
+                    self._leave()
+                self._settle(generation, code)
 
-    def _run_worker(self, name: str) -> int:
-        assignment = {
-            "job": self._job.model_dump(mode="json", exclude_defaults=True),
-            "folder": str(self._folder.path),
-            "generation": self._generation,
-            "parent": os.getpid(),
-            "local_only": "SLURM_LOCAL_EXECUTOR" in os.environ,
-        }
-        log = self._folder.log(self._placement.rank, name, self._generation)
-        with subprocess.Popen(
-            [sys.executable, "-u", "-m", "hybridjob.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            # torch's C++ side prints a stack a lost peer; the worker says it in one line.
-            env={"TORCH_CPP_LOG_LEVEL": "ERROR", **os.environ},
-        ) as worker:
-            if worker.stdin is None or worker.stdout is None:
-                raise AssertionError("asked for pipes")
-            with self._passing_signals_on(worker):
-                worker.stdin.write(json.dumps(assignment).encode())
-                worker.stdin.close()
-                copier = threading.Thread(target=_copy, args=(worker.stdout, log))
-                copier.start()
-                code = worker.wait()
-                copier.join()
+    def _begin_life(self) -> None:
+        write_atomically(self._folder.job_file, dump_job(self._job))
+        self._folder.exit_wish.unlink(missing_ok=True)
+        place = self._placement
+        begin_life(self._folder, life=place.restart_count, attempt=self._attempt, host=place.host)
+        idle = idle_lives(read_lives(self._folder))
+        if idle >= self._job.recovery.max_idle_lives:
+            self._give_up(
+                Failure(
+                    rank=0, role=self._name, host=place.host, again=False,
+                    message=f"{idle} lives in a row have saved nothing (recovery.max_idle_lives): "
+                    "see the failures and logs of each, then submit anew",
+                )
+            )  # fmt: skip
+
+    def _run_generation(self, generation: str) -> int:
+        """Run one worker to its end, or end it because another rank's has failed."""
+        assignment = Assignment(
+            job=self._job.model_dump(mode="json", exclude_defaults=True),
+            folder=str(self._folder.path),
+            generation=generation,
+            parent=os.getpid(),
+            local_only="SLURM_LOCAL_EXECUTOR" in os.environ,
+        )
+        failure = self._folder.failure(generation)
+        log = self._folder.log(self._placement.rank, self._name, generation)
+        self._worker = worker = WorkerProcess(assignment, log)
+        if self._warned_by is not None:
+            worker.ask_to_leave()
+        while (code := worker.wait(_POLL_S)) is None:
+            # Listing the folder, not looking for the file: NFS remembers that it was not there.
+            if failure in list(failure.parent.iterdir()):
+                # The worker may be about to say the same; it is not needed any more.
+                return worker.wait(_POLL_S) or worker.end()
+            if time.monotonic() > self._leave_before:
+                worker.end()
+                return LEFT
+        worker.close()
         return code
 
-    @contextlib.contextmanager
-    def _passing_signals_on(self, worker: subprocess.Popen[bytes]) -> Iterator[None]:
-        def pass_on(number: int, _frame: object) -> None:
-            self._ended_by = number
-            worker.send_signal(number)
+    def _is_complete(self) -> bool:
+        """Tell whether the run is complete: a worker lost after that takes nothing from it."""
+        summary = read_json(self._folder.summary)
+        return summary is not None and summary["state"] == "completed"
 
-        before = {number: signal.signal(number, pass_on) for number in _PASSED_ON}
+    def _settle(self, generation: str, code: int) -> None:
+        """See to it that the first cause is known; return if another generation is to begin."""
+        place = self._placement
+        path = self._folder.failure(generation)
+        log = self._folder.log(place.rank, self._name, generation)
+        own = Failure(
+            rank=place.rank,
+            role=self._name,
+            host=place.host,
+            message=f"{describe_end(code)}; its log: {log}",
+        )
+        if self._warned_by is None:  # else Slurm ends us all, and it is nobody's failure
+            record_failure(path, own)
+        failure = read_failure(path) or own
+        failed = len(self._folder.failures(place.restart_count))
+        limit = self._job.recovery.max_restarts
+        if self._warned_by is not None:
+            raise TaskFailedError(str(failure))
+        if not failure.again or failed > limit:
+            self._give_up(failure)
+        print(f"generation {generation} failed: {failure}; starting again ({failed} of {limit})")  # noqa: T201
+
+    def _give_up(self, failure: Failure) -> None:
+        if self._placement.rank == 0:
+            self._write_summary(failure)
+            write_atomically(self._folder.exit_wish, "give up\n")
+        raise TaskFailedError(str(failure))
+
+    def _leave(self) -> None:
+        """End this life: all is saved, or the newest checkpoint must do."""
+        if self._placement.rank == 0:
+            write_atomically(self._folder.exit_wish, "requeue\n")
+        raise SystemExit(LEFT)
+
+    def _write_summary(self, failure: Failure) -> None:
+        summary = {
+            "state": "failed",
+            "name": self._job.name,
+            "cause": str(failure),
+            "detail": failure.detail,
+            "generations": self._folder.generations(),
+            "requeues": self._placement.restart_count,
+        }
+        write_atomically(self._folder.summary, json.dumps(summary, indent=1) + "\n")
+
+    @contextlib.contextmanager
+    def _hearing_warnings(self) -> Iterator[None]:
+        """Take TERM, INT and USR2 as the wish to save and leave; a second one changes nothing."""
+
+        def warned(number: int, _frame: object) -> None:
+            # The time limit's warning counts more: after it, no one else brings the job back.
+            if self._warned_by is None or number == signal.SIGUSR2:
+                self._warned_by = number
+            self._leave_before = min(
+                self._leave_before, time.monotonic() + self._job.recovery.leave_timeout_s
+            )
+            if self._worker is not None:
+                self._worker.ask_to_leave()
+
+        before = {number: signal.signal(number, warned) for number in _WARNINGS}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-    def _fail(self, name: str, code: int) -> None:
-        place = self._placement
-        path = self._folder.failure(self._generation)
-        log = self._folder.log(place.rank, name, self._generation)
-        own = Failure(
-            rank=place.rank, role=name, host=place.host, message=f"{_ended(code)}; its log: {log}"
-        )
-        # A worker that ended by an error has said why; one that was killed could not; and one that
-        # we were told to end is nobody's failure.
-        if self._ended_by is None:
-            record_failure(path, own)
-        failure = read_failure(path) or own
-        if place.rank == 0:
-            self._write_summary(failure)
-        raise TaskFailedError(str(failure))
-
-    def _write_summary(self, failure: Failure) -> None:
-        if read_json(self._folder.summary) is None:
-            summary = {
-                "state": "failed",
-                "name": self._job.name,
-                "cause": str(failure),
-                "detail": failure.detail,
-                "generations": 1,
-                "requeues": self._placement.restart_count,
-            }
-            write_atomically(self._folder.summary, json.dumps(summary, indent=1) + "\n")
-
-
-def _copy(source: IO[bytes], log: Path) -> None:
-    """Copy the worker's output to its log and to this task's own, which submitit shows."""
-    with log.open("ab", buffering=0) as file, source:
-        while chunk := source.read1(65536):  # type: ignore[attr-defined]
-            for target in (file, sys.stdout.buffer):
-                with contextlib.suppress(OSError):  # a full disk must not stop the training
-                    target.write(chunk)
-                    target.flush()
-
-
-def _ended(code: int) -> str:
-    if code >= 0:
-        return f"its worker ended with exit code {code}"
-    hint = " (out of memory?)" if -code == signal.SIGKILL else ""
-    return f"its worker was killed by {signal.Signals(-code).name}{hint}"
 
 
 def main(arguments: list[str]) -> int:
@@ -176,7 +214,7 @@ def main(arguments: list[str]) -> int:
         Task(job.model_copy(update={"data": resolve(job.data)}), placement).run()
     except (HybridjobError, SlurmError) as error:
         print(f"hybridjob: {error}", file=sys.stderr)  # noqa: T201
-        return 1
+        return GAVE_UP
     return 0
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,6 @@ import torch
 import torch.distributed as dist
 
 from hybridjob import mailbox, remote
-from hybridjob.checkpoint.files import read_tensors, write_tensors
 from hybridjob.checkpoint.manifest import read_manifest
 from hybridjob.data.batch import empty_batch
 from hybridjob.data.prefetch import prefetched
@@ -26,11 +26,14 @@ from hybridjob.data.reader import open_reader
 from hybridjob.dense import DenseModel
 from hybridjob.errors import CheckpointError, ModelError
 from hybridjob.evaluate import evaluate
-from hybridjob.messages import Boundary, Finished, Progress, Saved, Scores
+from hybridjob.logs import log_event
+from hybridjob.messages import Boundary, Finished, Left, Progress, Saved, Scores
 from hybridjob.models.build import build_model
 from hybridjob.phases import Phases
+from hybridjob.random_state import seed_all
 from hybridjob.rendezvous import join_trainers
 from hybridjob.tables.client import TableClient, pooled
+from hybridjob.trainer_files import load_trainer, save_trainer
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -44,17 +47,21 @@ if TYPE_CHECKING:
     from hybridjob.rendezvous import World
 
 
-_DENSE_FILE = "dense.safetensors"
+logger = logging.getLogger(__name__)
 
 
-def run_trainer(job: Job, world: World, folder: JobFolder) -> None:
-    """Train until the data, or the job file's number of steps, is used up."""
+def run_trainer(job: Job, world: World, folder: JobFolder) -> bool:
+    """Train until the data, or the job file's number of steps, is used up, or until asked to leave.
+
+    Returns whether the run is complete.
+    """
     join_trainers(world, cuda=torch.cuda.is_available())
     limit_s = job.training.stall_timeout_s
     message = mailbox.begins.get(timeout_s=limit_s, what="the master to make the tables")
     Trainer(job, world, folder, message).run()
-    mailbox.stops.get(timeout_s=limit_s, what="the master to finish the run")
+    complete = mailbox.stops.get(timeout_s=limit_s, what="the master to finish the run")
     dist.destroy_process_group()
+    return complete
 
 
 class Trainer:
@@ -71,7 +78,7 @@ class Trainer:
         self._dense = DenseModel(module, job.training, device=_device(world))
         self._client = TableClient(world, self._tables, self._dense.device)
         # Each trainer draws its own dropout masks, and the same ones in every run.
-        torch.manual_seed(job.seed + 1 + world.index)
+        seed_all(job.seed + 1 + world.index)
         num_trainers = world.layout.num_trainers
         self._readers = {
             split: open_reader(
@@ -90,6 +97,7 @@ class Trainer:
         self._loss = float("nan")
         self._position: dict[str, Any] | None = None
         self._saved_step = -1
+        self._leaving = False
         self._interval = Interval()
         if message.checkpoint is not None:
             self._restore(Path(message.checkpoint))
@@ -107,6 +115,8 @@ class Trainer:
                         self._report_interval()
                     if every and self._step % every == 0:
                         self._save()
+            if self._leaving:
+                break
             last = self._step == training.max_steps or epoch == training.epochs - 1
             if training.evaluate == "epoch" or (last and training.evaluate == "end"):
                 self._report_scores()
@@ -115,27 +125,32 @@ class Trainer:
             self._position = None
         self._report_interval()
         self._save()
-        self._report_finished()
+        if self._leaving:
+            remote.call(self._world, 0, mailbox.report, Left(self._world.index, self._step))
+        else:
+            self._report_finished()
 
     def _global_batches(self) -> Generator[tuple[Batch, int], None, None]:
         """Give this trainer's part of each step's batch, and the samples of all parts.
 
-        A trainer that runs out of data first goes on with empty batches: DDP needs every one.
+        A trainer that runs out of data first goes on with empty batches: DDP needs every one. If
+        any rank of the job was asked to leave, all trainers end before the same step.
         """
         reader = self._readers["train"]
         with contextlib.closing(prefetched(reader.batches(self._epoch, self._position))) as batches:
             for batch in itertools.chain(batches, itertools.repeat(None)):
                 if self._step == self._job.training.max_steps:
                     return
+                size = 0 if batch is None else batch.size
+                leaving = mailbox.leaving.is_set()
                 with self._interval.phases.timed("wait for trainers"):
-                    counts = (
-                        torch.tensor([0, 0]) if batch is None else torch.tensor([batch.size, 1])
-                    )
+                    counts = torch.tensor([size, batch is not None, leaving])
                     dist.all_reduce(counts)
-                num_samples, num_batches = counts.tolist()
-                if num_batches == 0:
+                num_samples, num_batches, num_leaving = counts.tolist()
+                self._leaving = num_leaving > 0
+                if num_batches == 0 or self._leaving:
                     return
-                yield batch or self._empty_batch, num_samples
+                yield self._empty_batch if batch is None else batch, num_samples
 
     def _train(self, batch: Batch, num_samples: int) -> None:
         timed = self._interval.phases.timed
@@ -170,36 +185,32 @@ class Trainer:
         )
         limit_s = self._job.training.stall_timeout_s
         remote.call(self._world, 0, mailbox.report, boundary)
-        draft = Path(mailbox.saves.get(timeout_s=limit_s, what="the master to begin a checkpoint"))
-        files = [write_tensors(draft / _own_file(self._world.index), self._random_state())]
-        if self._world.index == 0:
-            files.append(write_tensors(draft / _DENSE_FILE, self._dense.tensors()))
-        saved = Saved(trainer=self._world.index, files=files)
+        draft = mailbox.saves.get(timeout_s=limit_s, what="the master to begin a checkpoint")
+        try:
+            files = save_trainer(Path(draft), self._world.index, self._dense)
+            saved = Saved(trainer=self._world.index, files=files)
+        except CheckpointError as error:
+            saved = Saved(trainer=self._world.index, files=[], error=str(error))
         remote.call(self._world, 0, mailbox.report, saved)
-        mailbox.resumes.get(timeout_s=limit_s, what="the checkpoint to be durable")
-        self._saved_step = self._step
+        if mailbox.resumes.get(timeout_s=limit_s, what="the checkpoint to be durable"):
+            self._saved_step = self._step
 
     def _restore(self, folder: Path) -> None:
         manifest = read_manifest(folder)
-        if manifest.trainers != self._world.layout.num_trainers:
-            raise CheckpointError(
-                f"{folder} was written by {manifest.trainers} trainers, this job has "
-                f"{self._world.layout.num_trainers}: give it as many"
-            )
         self._step, self._epoch = manifest.step, manifest.epoch
         self._samples, self._saved_step = manifest.samples, manifest.step
-        self._position = manifest.positions[self._world.index] or None
-        self._dense.load(read_tensors(folder / _DENSE_FILE))
-        random_state = read_tensors(folder / _own_file(self._world.index))
-        torch.set_rng_state(random_state["cpu"])
-        if "cuda" in random_state:
-            torch.cuda.set_rng_state(random_state["cuda"], self._dense.device)
-
-    def _random_state(self) -> dict[str, Tensor]:
-        state = {"cpu": torch.get_rng_state()}
-        if self._dense.device.type == "cuda":
-            state["cuda"] = torch.cuda.get_rng_state(self._dense.device)
-        return state
+        load_trainer(folder, manifest, self._world.index, self._dense)
+        if manifest.trainers == self._world.layout.num_trainers:
+            self._position = manifest.positions[self._world.index] or None
+        else:
+            log_event(
+                logger,
+                "another number of trainers deals the data anew: the epoch begins again",
+                logging.WARNING,
+                epoch=manifest.epoch,
+                before=manifest.trainers,
+                now=self._world.layout.num_trainers,
+            )
 
     def _report_interval(self) -> None:
         interval, self._interval = self._interval, Interval()
@@ -282,10 +293,6 @@ class Interval:
 def share_of(batch_size: int, trainer: int, num_trainers: int) -> int:
     """Split a global batch: the first trainers take one sample more if it does not divide."""
     return batch_size // num_trainers + (trainer < batch_size % num_trainers)
-
-
-def _own_file(trainer: int) -> str:
-    return f"trainer-{trainer:03d}.safetensors"
 
 
 def _device(world: World) -> torch.device:

@@ -1,24 +1,23 @@
 """The process that does a task's work: one for each generation, started by hybridjob.task.
 
-Reads its assignment, a JSON object, from standard input. Exits 0 when the run is complete.
+Reads its assignment, a line of JSON, and then orders from standard input. Exits with 0 when the run
+is complete, with 75 when it has saved and left as asked, with 1 when it has failed.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
 import logging
 import os
-import signal
 import sys
 import threading
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import torch
 
+from hybridjob.assignment import LEFT, Assignment
 from hybridjob.errors import PeerError
 from hybridjob.failures import Failure, describe_error, is_consequence, record_failure
 from hybridjob.jobfile import parse_job
@@ -27,6 +26,7 @@ from hybridjob.liveness import MasterWatch
 from hybridjob.logs import log_event, set_up_logging
 from hybridjob.master import run_master
 from hybridjob.meeting import Meeting
+from hybridjob.orders import Orders, die_with
 from hybridjob.ps import run_server
 from hybridjob.rendezvous import leave, meet
 from hybridjob.roles import Role, name_of, role_of
@@ -35,38 +35,27 @@ from hybridjob.trainer import run_trainer
 from slurm.placement import read_placement
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hybridjob.config import Job, Resources
-    from hybridjob.rendezvous import World
 
 logger = logging.getLogger(__name__)
-_PR_SET_PDEATHSIG = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Assignment:
-    """What the task tells its worker."""
-
-    job: dict[str, object]
-    folder: str
-    generation: int
-    parent: int
-    local_only: bool
 
 
 def main() -> NoReturn:
     """Do the work of one task in one generation."""
-    assignment = Assignment(**json.load(sys.stdin))
-    _die_with(assignment.parent)
+    assignment = Assignment(**json.loads(sys.stdin.readline()))
+    die_with(assignment.parent)
     job = parse_job(assignment.job, source="the job file")
     placement = read_placement(os.environ)
     folder = JobFolder(Path(assignment.folder))
     name = name_of(placement.rank, job.layout)
     set_up_logging(name, placement.rank)
     warnings.filterwarnings("ignore", message="You are using a Backend")  # torch's own, in RPC
-    failed = threading.Lock()
+    reporting = threading.Lock()
 
     def fail(error: BaseException) -> NoReturn:
-        failed.acquire()  # only one thread reports; the process ends before it is released
+        reporting.acquire()  # one thread reports; the process ends before it is released
         failure = describe_error(error, rank=placement.rank, role=name, host=placement.host)
         _report_failure(failure, folder.failure(assignment.generation), error)
         _exit(1)
@@ -82,32 +71,40 @@ def main() -> NoReturn:
             file=folder.endpoint(assignment.generation),
             local_only=assignment.local_only,
         )
-        remote_server.prepare(job, meeting.rank)
-        world = meet(meeting, job.network)
-        log_event(logger, "all ranks are here", host=placement.host, ranks=job.layout.num_tasks)
-        watch = MasterWatch(world, on_loss=fail)
-        if world.role is not Role.MASTER:
-            watch.start()
-        match world.role:
-            case Role.MASTER:
-                run_master(job, world, folder)
-            case Role.PS:
-                run_server()
-            case Role.TRAINER:
-                run_trainer(job, world, folder)
-        watch.stop()
-        _leave(world)
+        code = _work(job, meeting, folder, fail)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the others must learn of it
         fail(error)
-    _exit(0)
+    _exit(code)
 
 
-def _leave(world: World) -> None:
+def _work(
+    job: Job, meeting: Meeting, folder: JobFolder, fail: Callable[[BaseException], NoReturn]
+) -> int:
+    """Meet the others, play the role, leave. Returns the exit code."""
+    orders = Orders()
+    orders.start()
+    remote_server.prepare(job, meeting.rank)
+    world = meet(meeting, job.network)
+    log_event(logger, "all ranks are here", host=meeting.host, ranks=job.layout.num_tasks)
+    orders.world = world
+    watch = MasterWatch(world, on_loss=fail)
+    if world.role is not Role.MASTER:
+        watch.start()
+    complete = True
+    match world.role:
+        case Role.MASTER:
+            complete = run_master(job, world, folder)
+        case Role.PS:
+            complete = run_server()
+        case Role.TRAINER:
+            complete = run_trainer(job, world, folder)
+    watch.stop()
     try:
         leave(world)
     except PeerError as error:
         # All is written by now: a peer in a hurry takes nothing from a run that is complete.
         log_event(logger, str(error), logging.WARNING)
+    return 0 if complete else LEFT
 
 
 def _resources(job: Job, rank: int) -> Resources:
@@ -127,15 +124,6 @@ def _report_failure(failure: Failure, path: Path, error: BaseException) -> None:
     log_event(logger, f"{what}: {failure.message}", level)
     if failure.detail:
         logger.log(level, "%s", failure.detail)
-
-
-def _die_with(parent: int) -> None:
-    """Have the system kill this process when its task ends, however that ends."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
-        raise OSError(ctypes.get_errno(), "prctl")
-    if os.getppid() != parent:  # it died before we asked
-        _exit(1)
 
 
 def _exit(code: int) -> NoReturn:

@@ -75,7 +75,9 @@ def publish(checkpoints: Path, manifest: Manifest) -> Path:
 
 
 def remove_old(checkpoints: Path, keep_last: int) -> None:
-    """Remove all but the newest checkpoints."""
+    """Remove all but the newest checkpoints, and what failed attempts have left."""
+    for leftover in (*checkpoints.glob(".step-*.draft"), *checkpoints.glob(".step-*.removed")):
+        shutil.rmtree(leftover)
     for folder in _newest_first(checkpoints)[keep_last:]:
         # Renamed first, so that a half removed checkpoint never passes for one.
         doomed = folder.with_name(f".{folder.name}.removed")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from hybridjob.checkpoint.manifest import read_manifest
 from hybridjob.checkpoint.shards import load_shard, save_shards
-from hybridjob.errors import PeerError, TableError
+from hybridjob.errors import CheckpointError, PeerError, TableError
 from hybridjob.remote import Future, deferred
 from hybridjob.roles import index_in_role
 from hybridjob.tables.digest import RowSums, shard_sums
@@ -138,9 +138,12 @@ def push(trainer: int, gradients: Push, step: int) -> Future[int]:
     return this_server().push(trainer, gradients, step)
 
 
-def save(draft: str) -> list[FileEntry]:
-    """Write the server's shards into a checkpoint."""
-    return save_shards(Path(draft), this_server().shards)
+def save(draft: str) -> tuple[list[FileEntry], str | None]:
+    """Write the server's shards into a checkpoint. Returns the files, or why it could not."""
+    try:
+        return save_shards(Path(draft), this_server().shards), None
+    except CheckpointError as error:
+        return [], str(error)
 
 
 def table_sums() -> RowSums:

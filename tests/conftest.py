@@ -1,0 +1,34 @@
+"""What all tests share: a clean environment, and waiting with a deadline."""
+
+import os
+import time
+
+import pytest
+
+_OF_A_JOB = ("SLURM_", "SBATCH_", "SRUN_")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_outer_job():
+    """Hide the job that the tests may themselves run in."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith(_OF_A_JOB)]:
+            patch.delenv(name)
+        yield
+
+
+@pytest.fixture(scope="session")
+def eventually():
+    """Poll: eventually(predicate, deadline_s) gives the first true value, or fails."""
+
+    def poll(predicate, deadline_s):
+        deadline = time.monotonic() + deadline_s
+        while True:
+            value = predicate()
+            if value:
+                return value
+            if time.monotonic() > deadline:
+                pytest.fail(f"not within {deadline_s} s; the last value was {value!r}")
+            time.sleep(0.05)
+
+    return poll
