@@ -146,7 +146,13 @@ def _give_up(error: HybridjobError) -> NoReturn:
 
 def main() -> None:
     """Run the console script."""
-    app()
+    from hybridjob import checkpoint_cli  # noqa: PLC0415 - pyarrow: not for `submit`
+
+    app.add_typer(checkpoint_cli.app, name="checkpoint")
+    try:
+        app()
+    except HybridjobError as error:
+        _give_up(error)
 
 
 def submit_main() -> None:

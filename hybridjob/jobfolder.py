@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hybridjob.errors import PeerError
+
 
 @dataclass(frozen=True)
 class JobFolder:
@@ -71,6 +73,16 @@ class JobFolder:
         """Count the generations of all lives that have begun."""
         return len(list((self.path / "rendezvous").glob("gen-*.json")))
 
+    def check_newest(self, generation: str) -> None:
+        """Raise PeerError if a newer generation has begun: this one must write nothing more.
+
+        It may be on a node that the cluster has lost sight of, alive and unaware.
+        """
+        names = (path.stem.removeprefix("gen-") for path in self.endpoint("*").parent.iterdir())
+        newest = max((name for name in names if name[:1].isdigit()), key=_order)
+        if _order(newest) > _order(generation):
+            raise PeerError(f"generation {newest} has taken over from {generation}, which ends")
+
     def endpoint(self, generation: str) -> Path:
         """Where the master of this generation says how to reach it."""
         return self.path / "rendezvous" / f"gen-{generation}.json"
@@ -84,6 +96,10 @@ class JobFolder:
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         for folder in (self.path / "logs", self.path / "failures", self.vocabularies):
             folder.mkdir(exist_ok=True)
+
+
+def _order(generation: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in generation.split("."))
 
 
 def write_atomically(path: Path, text: str) -> None:

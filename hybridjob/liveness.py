@@ -31,17 +31,22 @@ class PeerWatch:
         self._asked: dict[int, Pending] = {}
         self._next = time.monotonic()
 
-    def check(self) -> None:
-        """Raise PeerError naming the first rank that is gone or is silent beyond the deadline."""
+    def check(self) -> bool:
+        """Raise PeerError naming the first rank that is gone or is silent beyond the deadline.
+
+        Returns whether it was time to ask them again.
+        """
         for rank, pending in list(self._asked.items()):
             if pending.done():
                 del self._asked[rank]
                 pending.wait()
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + INTERVAL_S
-            for rank in self._ranks:
-                if rank not in self._asked:
-                    self._asked[rank] = start_call(self._world, rank, _alive)
+        if time.monotonic() < self._next:
+            return False
+        self._next = time.monotonic() + INTERVAL_S
+        for rank in self._ranks:
+            if rank not in self._asked:
+                self._asked[rank] = start_call(self._world, rank, _alive)
+        return True
 
 
 class MasterWatch:

@@ -34,21 +34,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def run_master(job: Job, world: World, folder: JobFolder) -> bool:
+def run_master(job: Job, world: World, folder: JobFolder, generation: str) -> bool:
     """Drive one run from the tables' making to summary.json; True if it is complete."""
-    return Master(job, world, folder).run()
+    return Master(job, world, folder, generation).run()
 
 
 class Master:
     """One run, seen from rank 0."""
 
-    def __init__(self, job: Job, world: World, folder: JobFolder) -> None:
+    def __init__(self, job: Job, world: World, folder: JobFolder, generation: str) -> None:
         self._job, self._world, self._folder = job, world, folder
+        self._generation = generation
         self._started = time.time()
         self._scores: dict[str, float] = {}
         self._finished: dict[int, Finished] = {}
         self._left: dict[int, Left] = {}
-        self._saving = Saving(job, world, folder)
+        self._saving = Saving(job, world, folder, generation)
 
     def run(self) -> bool:
         """Make tables, train, write the summary, send everyone home.
@@ -116,7 +117,8 @@ class Master:
             if message is not None:
                 heard = time.monotonic()
                 self._take(message, metrics)
-            peers.check()
+            if peers.check():
+                self._folder.check_newest(self._generation)
             if time.monotonic() - heard > self._job.training.stall_timeout_s:
                 raise PeerError(self._stalled())
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hybridjob.checkpoint.files import FileEntry
+    from hybridjob.checkpoint.entries import FileEntry
     from hybridjob.schema import Schema, Table
 
 

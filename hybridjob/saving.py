@@ -14,7 +14,7 @@ from hybridjob.messages import Boundary, Saved
 from hybridjob.tables import server as remote_server
 
 if TYPE_CHECKING:
-    from hybridjob.checkpoint.files import FileEntry
+    from hybridjob.checkpoint.entries import FileEntry
     from hybridjob.config import Job
     from hybridjob.jobfolder import JobFolder
     from hybridjob.rendezvous import World
@@ -26,9 +26,11 @@ logger = logging.getLogger(__name__)
 class Saving:
     """Collects the trainers' words, has the servers write, publishes, lets the trainers go on."""
 
-    def __init__(self, job: Job, world: World, folder: JobFolder) -> None:
+    def __init__(self, job: Job, world: World, folder: JobFolder, generation: str) -> None:
         self.tables: list[Table] = []
         self._job, self._world, self._folder = job, world, folder
+        self._generation = generation
+        self._draft = draft_of(folder.checkpoints, 0, generation)
         self._boundaries: dict[int, Boundary] = {}
         self._saved: dict[int, Saved] = {}
         self._server_calls: list[remote.Pending] = []
@@ -54,9 +56,10 @@ class Saving:
         if len(steps) != 1:
             raise AssertionError(f"trainers stand at different steps: {sorted(steps)}")
         self._started = time.monotonic()
-        draft = str(draft_of(self._folder.checkpoints, step := steps.pop()))
+        self._draft = draft_of(self._folder.checkpoints, steps.pop(), self._generation)
+        draft = str(self._draft)
         try:
-            begin_draft(self._folder.checkpoints, step)
+            begin_draft(self._draft)
             self._draft_error = None
         except CheckpointError as error:  # told, and counted, once all have answered
             self._draft_error = str(error)
@@ -101,7 +104,8 @@ class Saving:
             positions=[boundary.position for boundary in boundaries],
             files=files,
         )
-        folder = publish(self._folder.checkpoints, manifest)
+        self._folder.check_newest(self._generation)
+        folder = publish(self._draft, manifest)
         remove_old(self._folder.checkpoints, self._job.checkpoint.keep_last)
         log_event(
             logger,

@@ -150,10 +150,10 @@ class Task:
         failure = read_failure(path) or own
         failed = len(self._folder.failures(place.restart_count))
         limit = self._job.recovery.max_restarts
-        if self._warned_by is not None:
-            raise TaskFailedError(str(failure))
         if not failure.again or failed > limit:
             self._give_up(failure)
+        if self._warned_by is not None:
+            raise TaskFailedError(str(failure))
         print(f"generation {generation} failed: {failure}; starting again ({failed} of {limit})")  # noqa: T201
 
     def _give_up(self, failure: Failure) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hybridjob import random_state
-from hybridjob.checkpoint.files import FileEntry, read_tensors, write_tensors
+from hybridjob.checkpoint.files import read_tensors, write_tensors
 from hybridjob.errors import CheckpointError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from hybridjob.checkpoint.entries import FileEntry
     from hybridjob.checkpoint.manifest import Manifest
     from hybridjob.dense import DenseModel
 

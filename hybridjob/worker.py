@@ -71,14 +71,18 @@ def main() -> NoReturn:
             file=folder.endpoint(assignment.generation),
             local_only=assignment.local_only,
         )
-        code = _work(job, meeting, folder, fail)
+        code = _work(job, meeting, folder, assignment.generation, fail)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the others must learn of it
         fail(error)
     _exit(code)
 
 
 def _work(
-    job: Job, meeting: Meeting, folder: JobFolder, fail: Callable[[BaseException], NoReturn]
+    job: Job,
+    meeting: Meeting,
+    folder: JobFolder,
+    generation: str,
+    fail: Callable[[BaseException], NoReturn],
 ) -> int:
     """Meet the others, play the role, leave. Returns the exit code."""
     orders = Orders()
@@ -93,7 +97,7 @@ def _work(
     complete = True
     match world.role:
         case Role.MASTER:
-            complete = run_master(job, world, folder)
+            complete = run_master(job, world, folder, generation)
         case Role.PS:
             complete = run_server()
         case Role.TRAINER:

@@ -1,15 +1,14 @@
-"""One file of a checkpoint: safetensors, synced, hashed."""
+"""One file of a checkpoint: safetensors, synced to the disk."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+from hybridjob.checkpoint.entries import FileEntry, describe
 from hybridjob.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -17,17 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torch import Tensor
-
-_CHUNK_BYTES = 1 << 20
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileEntry:
-    """What the manifest says of one file."""
-
-    name: str
-    size: int
-    sha256: str
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> FileEntry:
@@ -39,16 +27,6 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> FileEntry:
         return describe(path)
     except (OSError, RuntimeError) as error:
         raise CheckpointError(f"cannot write {path}: {error}") from error
-
-
-def describe(path: Path) -> FileEntry:
-    """Measure and hash a file."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-        size = file.tell()
-    return FileEntry(name=path.name, size=size, sha256=digest.hexdigest())
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

@@ -8,12 +8,11 @@ import shutil
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hybridjob.checkpoint.files import FileEntry, describe
+from hybridjob.checkpoint.entries import FileEntry, describe
 from hybridjob.errors import CheckpointError
 from hybridjob.jobfolder import sync_folder, write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
 FORMAT = 1
@@ -43,25 +42,28 @@ def folder_of(checkpoints: Path, step: int) -> Path:
     return checkpoints / f"step-{step:08d}"
 
 
-def draft_of(checkpoints: Path, step: int) -> Path:
-    """Name the hidden folder in which a checkpoint is written."""
-    return checkpoints / f".step-{step:08d}.draft"
+def draft_of(checkpoints: Path, step: int, writer: str) -> Path:
+    """Name the hidden folder in which a writer, a generation, writes a checkpoint.
+
+    Two writers at once, one of them not yet ended, never write one folder.
+    """
+    return checkpoints / f".step-{step:08d}.{writer}.draft"
 
 
-def begin_draft(checkpoints: Path, step: int) -> Path:
+def begin_draft(draft: Path) -> Path:
     """Make an empty hidden folder; what a failed attempt left in it is removed."""
-    draft = draft_of(checkpoints, step)
-    shutil.rmtree(draft, ignore_errors=True)
     try:
+        if draft.exists():
+            shutil.rmtree(draft)
         draft.mkdir(parents=True)
     except OSError as error:
         raise CheckpointError(f"cannot make {draft}: {error.strerror}") from error
     return draft
 
 
-def publish(checkpoints: Path, manifest: Manifest) -> Path:
+def publish(draft: Path, manifest: Manifest) -> Path:
     """Write the manifest and give the checkpoint its name. Durable when this returns."""
-    draft = draft_of(checkpoints, manifest.step)
+    checkpoints = draft.parent
     final = folder_of(checkpoints, manifest.step)
     try:
         write_atomically(draft / _MANIFEST, _render(asdict(manifest)))
@@ -78,7 +80,7 @@ def remove_old(checkpoints: Path, keep_last: int) -> None:
     """Remove all but the newest checkpoints, and what failed attempts have left."""
     for leftover in (*checkpoints.glob(".step-*.draft"), *checkpoints.glob(".step-*.removed")):
         shutil.rmtree(leftover)
-    for folder in _newest_first(checkpoints)[keep_last:]:
+    for folder in all_checkpoints(checkpoints)[:-keep_last]:
         # Renamed first, so that a half removed checkpoint never passes for one.
         doomed = folder.with_name(f".{folder.name}.removed")
         folder.rename(doomed)
@@ -133,7 +135,7 @@ def newest_valid(checkpoints: Path) -> tuple[Path | None, list[str]]:
     CheckpointError if there are some and none verifies: starting from zero would lose the work.
     """
     damage: list[str] = []
-    folders = _newest_first(checkpoints)
+    folders = all_checkpoints(checkpoints)[::-1]
     for folder in folders:
         try:
             verify(folder)
@@ -148,9 +150,6 @@ def newest_valid(checkpoints: Path) -> tuple[Path | None, list[str]]:
     return None, damage
 
 
-def _newest_first(checkpoints: Path) -> list[Path]:
-    return sorted(_published(checkpoints), key=lambda folder: folder.name, reverse=True)
-
-
-def _published(checkpoints: Path) -> Iterable[Path]:
-    return checkpoints.glob("step-*") if checkpoints.is_dir() else ()
+def all_checkpoints(checkpoints: Path) -> list[Path]:
+    """List the folders of all published checkpoints, oldest first."""
+    return sorted(checkpoints.glob("step-*"), key=lambda folder: folder.name)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from hybridjob.checkpoint.files import FileEntry, read_rows, write_tensors
+from hybridjob.checkpoint.files import read_rows, write_tensors
 from hybridjob.errors import CheckpointError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from hybridjob.checkpoint.entries import FileEntry
     from hybridjob.tables.shard import Shard
 
 _NAME = re.compile(r"^table-(?P<table>.+)\.(?P<start>\d+)-(?P<stop>\d+)\.safetensors$")

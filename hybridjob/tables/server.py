@@ -24,7 +24,7 @@ from hybridjob.tables.sharding import row_bounds
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from hybridjob.checkpoint.files import FileEntry
+    from hybridjob.checkpoint.entries import FileEntry
     from hybridjob.config import Job
     from hybridjob.schema import Table
 

@@ -97,7 +97,7 @@ def test_a_malformed_row_is_named_by_line_and_column_or_skipped_and_counted(run_
     assert skipped.summary["samples"] == 2 * 401
 
 
-def start(folder, *overrides):
+def start(folder):
     """Start a long job; give its process and run folder once it trains."""
     job_file, run_folder = folder / "job.toml", folder / "run"
     job_file.write_text(JOB)
@@ -105,7 +105,7 @@ def start(folder, *overrides):
         [
             *(sys.executable, str(ROOT / "submit.py"), str(job_file), "--executor", "local"),
             *(f"run_folder={run_folder}", "training.epochs=100000", "ps.tasks_per_node=2"),
-            *("trainer.tasks_per_node=2", "training.log_every_steps=5", *overrides),
+            *("trainer.tasks_per_node=2", "training.log_every_steps=5", "recovery.max_restarts=0"),
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

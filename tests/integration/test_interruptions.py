@@ -9,7 +9,11 @@ from training_run import JOB, follow, processes_of, submit
 
 pytestmark = pytest.mark.timeout(240)
 
-FOR_EVER = ("training.max_steps=10000000", "training.epochs=10000000")
+# A rank's failure ends these jobs: going on after one is another matter.
+FOR_EVER = (
+    *("training.max_steps=10000000", "training.epochs=10000000"),
+    "recovery.max_restarts=0",
+)
 
 
 @pytest.fixture
@@ -43,7 +47,8 @@ def test_a_killed_worker_ends_the_job_and_is_named_as_the_cause(cluster, endless
     assert endless.summary["state"] == "failed"
     cause = "rank 3 (trainer0 on alpha0): its worker was killed by SIGKILL"
     assert cause in endless.summary["cause"]
-    failure = json.loads((endless.folder / "failures" / "gen-0.json").read_text())
+    (file,) = (endless.folder / "failures").iterdir()
+    failure = json.loads(file.read_text())
     assert (failure["rank"], failure["role"], failure["host"]) == (3, "trainer0", "alpha0")
     eventually(lambda: not processes_of(endless.folder.parent), 30)
 
@@ -59,7 +64,7 @@ def test_a_requeued_job_ends_in_the_state_of_an_undisturbed_one(
     cluster.wait_for_state(run.job_id, {"COMPLETED"}, 120)
     assert run.summary["state_digest"] == undisturbed.summary["state_digest"]
     assert run.summary["requeues"] == 1
-    assert "rank-000-master.gen-1.log" in run.logs
+    assert any(name.startswith("rank-000-master.gen-1") for name in run.logs)
     assert run.metrics[-1]["step"] == 600
 
 

@@ -1,7 +1,7 @@
 """The ready-made batch scripts, edited as a person edits them and given to plain sbatch."""
 
 import pytest
-from training_run import JOB, LAYOUT, Training, edited, submit_by_hand
+from training_run import JOB, RANKS, Training, edited, submit_by_hand
 
 pytestmark = pytest.mark.timeout(200)
 
@@ -29,7 +29,7 @@ def assert_it_trains(cluster, folder, text, digest):
     cluster.wait_for_state(job_id, {"COMPLETED"}, 90)
     run = Training(folder / "run" / job_id)
     assert run.summary["state_digest"] == digest
-    assert run.logs == [f"rank-{rank:03d}-{name}.gen-0.log" for rank, name in enumerate(LAYOUT)]
+    assert run.ranks_with_logs == RANKS
 
 
 @pytest.mark.usefixtures("job_file")

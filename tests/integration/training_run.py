@@ -9,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYOUT = ("master", "ps0", "ps1", "trainer0", "trainer1")
+RANKS = [f"rank-{rank:03d}-{name}" for rank, name in enumerate(LAYOUT)]
 
 JOB = """
 name = "tiny"
@@ -81,12 +82,17 @@ class Training:
 
     @property
     def logs(self) -> list[str]:
-        """The names of the ranks' logs."""
-        return sorted(path.name for path in (self.folder / "logs").iterdir())
+        """The names of the ranks' logs, as in `rank-001-ps0.gen-0.0.0`."""
+        return sorted(path.stem for path in (self.folder / "logs").iterdir())
+
+    @property
+    def ranks_with_logs(self) -> list[str]:
+        """Who has a log, as in `rank-001-ps0`, once for each of the rank's generations."""
+        return [name.partition(".gen-")[0] for name in self.logs]
 
     def log(self, name: str) -> str:
-        """Give the text of a rank's log."""
-        (path,) = (self.folder / "logs").glob(f"rank-*-{name}.gen-0.log")
+        """Give the text of the log of a rank that had one generation."""
+        (path,) = (self.folder / "logs").glob(f"rank-*-{name}.gen-*.log")
         return path.read_text()
 
 

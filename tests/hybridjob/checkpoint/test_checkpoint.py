@@ -6,7 +6,8 @@ import os
 import pytest
 import torch
 
-from hybridjob.checkpoint.files import describe, read_rows, read_tensors, write_tensors
+from hybridjob.checkpoint.entries import describe
+from hybridjob.checkpoint.files import read_rows, read_tensors, write_tensors
 from hybridjob.checkpoint.manifest import (
     Manifest,
     begin_draft,
@@ -41,13 +42,13 @@ def digest(shards):
 
 
 def save(checkpoints, step, shards):
-    draft = begin_draft(checkpoints, step)
+    draft = begin_draft(draft_of(checkpoints, step, "0.0.0"))
     files = [entry for one in shards for entry in save_shards(draft, [one])]
     manifest = Manifest(
         step=step, epoch=0, samples=9, servers=len(shards), trainers=1, tables={}, positions=[{}],
         files=files,
     )  # fmt: skip
-    return publish(checkpoints, manifest)
+    return publish(draft, manifest)
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 2), (1, 5), (40, 2), (2, 2)])
@@ -67,10 +68,10 @@ def test_another_number_of_servers_reads_the_same_rows_and_state(
 
 
 def test_a_draft_is_no_checkpoint(tmp_path):
-    draft = begin_draft(tmp_path, 3)
+    draft = begin_draft(draft_of(tmp_path, 3, "0.0.0"))
     save_shards(draft, shards_of(1))
     assert newest_valid(tmp_path) == (None, [])
-    assert begin_draft(tmp_path, 3) == draft_of(tmp_path, 3)
+    assert begin_draft(draft) == draft
     assert not list(draft.iterdir())
 
 

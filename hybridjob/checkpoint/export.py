@@ -1,0 +1,83 @@
+"""A checkpoint as plain files for serving. Imports no torch.
+
+Every table becomes one file with all its rows, the dense layers another: safetensors, or, for the
+tables, parquet with a column of ids and one of vectors.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from hybridjob.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from hybridjob.checkpoint.manifest import Manifest
+
+Format = Literal["safetensors", "parquet"]
+_SHARD = re.compile(r"^table-(?P<table>.+)\.(?P<start>\d+)-\d+\.safetensors$")
+_CHUNK_ROWS = 65_536
+_MODULE = "module/"
+
+
+def export_checkpoint(folder: Path, manifest: Manifest, out: Path, kind: Format) -> list[Path]:
+    """Write the tables' rows and the dense parameters, without any optimizer's state.
+
+    Returns the files. Raises CheckpointError if `out` is there already.
+    """
+    try:
+        out.mkdir(parents=True)
+    except FileExistsError as error:
+        raise CheckpointError(f"{out} is there already: give another folder") from error
+    except OSError as error:
+        raise CheckpointError(f"cannot make {out}: {error.strerror}") from error
+    files = [
+        _export_table(_shards(folder, table), out / f"{table}.{kind}", kind, dim)
+        for table, (_, dim) in manifest.tables.items()
+    ]
+    dense = out / "dense.safetensors"
+    with safe_open(folder / "dense.safetensors", framework="np") as file:
+        names = [name for name in file.keys() if name.startswith(_MODULE)]  # noqa: SIM118
+        save_file({name[len(_MODULE) :]: file.get_tensor(name) for name in names}, dense)
+    return [*files, dense]
+
+
+def _shards(folder: Path, table: str) -> list[Path]:
+    found = [(match, path) for path in folder.iterdir() if (match := _SHARD.match(path.name))]
+    own = [(int(match["start"]), path) for match, path in found if match["table"] == table]
+    return [path for _, path in sorted(own)]
+
+
+def _rows(shards: list[Path]) -> Iterator[NDArray[Any]]:
+    for path in shards:
+        with safe_open(path, framework="np") as file:
+            rows = file.get_slice("rows")
+            count = rows.get_shape()[0]
+            for start in range(0, count, _CHUNK_ROWS):
+                yield rows[start : min(start + _CHUNK_ROWS, count)]
+
+
+def _export_table(shards: list[Path], out: Path, kind: Format, dim: int) -> Path:
+    if kind == "safetensors":
+        save_file({"weight": np.concatenate(list(_rows(shards)))}, out)
+        return out
+    schema = pa.schema([("id", pa.int64()), ("vector", pa.list_(pa.float32(), dim))])
+    first = 0
+    with pq.ParquetWriter(out, schema) as writer:
+        for rows in _rows(shards):
+            ids = pa.array(np.arange(first, first + len(rows)))
+            vectors = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), dim)
+            writer.write_table(pa.table([ids, vectors], schema=schema))
+            first += len(rows)
+    return out

@@ -1,0 +1,93 @@
+"""Checkpoints from the login node: listed, verified, exported as plain files."""
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from safetensors.numpy import load_file
+from typer.testing import CliRunner
+
+from hybridjob.checkpoint.files import write_tensors
+from hybridjob.checkpoint.manifest import Manifest, begin_draft, draft_of, publish
+from hybridjob.checkpoint_cli import app
+from hybridjob.errors import CheckpointError
+
+ROWS = torch.arange(35.0).reshape(7, 5)
+
+
+@pytest.fixture
+def job_folder(tmp_path):
+    for step in (10, 20):
+        draft = begin_draft(draft_of(tmp_path / "checkpoints", step, "0.0.0"))
+        files = [
+            write_tensors(draft / f"table-t.{start}-{stop}.safetensors", {"rows": ROWS[start:stop]})
+            for start, stop in ((0, 3), (3, 7))
+        ]
+        dense = {"module/fc.weight": torch.ones(2, 2), "optimizer/0/step": torch.tensor(1.0)}
+        files.append(write_tensors(draft / "dense.safetensors", dense))
+        publish(
+            draft,
+            Manifest(
+                step=step, epoch=1, samples=99, servers=2, trainers=1,
+                tables={"t": [7, 5]}, positions=[{}], files=files,
+            ),
+        )  # fmt: skip
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+def test_ls_names_every_checkpoint(job_folder):
+    done = run("ls", job_folder)
+    assert done.exit_code == 0
+    assert [line.split()[0] for line in done.stdout.splitlines()[2:]] == [
+        "step-00000010",
+        "step-00000020",
+    ]
+
+
+def test_verify_names_the_damaged_one_and_fails(job_folder):
+    assert run("verify", job_folder).exit_code == 0
+    victim = job_folder / "checkpoints/step-00000020/table-t.3-7.safetensors"
+    victim.write_bytes(victim.read_bytes()[:-1])
+    done = run("verify", job_folder)
+    assert done.exit_code == 1
+    assert "step-00000010: ok, 3 files" in done.stdout
+    assert "step-00000020: DAMAGED" in done.stdout
+    assert "table-t.3-7.safetensors" in done.stdout
+
+
+def test_export_gives_whole_tables_and_dense_parameters_alone(job_folder, tmp_path):
+    assert run("export", job_folder, tmp_path / "plain").exit_code == 0
+    weight = load_file(tmp_path / "plain/t.safetensors")
+    assert list(weight) == ["weight"]
+    np.testing.assert_array_equal(weight["weight"], ROWS.numpy())
+    assert list(load_file(tmp_path / "plain/dense.safetensors")) == ["fc.weight"]
+
+
+def test_export_to_parquet_has_ids_and_vectors(job_folder, tmp_path):
+    assert run("export", job_folder, tmp_path / "pq", "--format", "parquet").exit_code == 0
+    table = pq.read_table(tmp_path / "pq/t.parquet")
+    assert table["id"].to_pylist() == list(range(7))
+    np.testing.assert_array_equal(np.array(table["vector"].to_pylist()), ROWS.numpy())
+
+
+def test_export_passes_over_a_damaged_checkpoint(job_folder, tmp_path):
+    (job_folder / "checkpoints/step-00000020/dense.safetensors").unlink()
+    done = run("export", job_folder, tmp_path / "plain")
+    assert done.exit_code == 0
+    assert "passed over: " in done.stderr
+
+
+def test_a_folder_that_exists_is_not_written_into(job_folder):
+    with pytest.raises(CheckpointError, match="is there already"):
+        CliRunner().invoke(
+            app, ["export", str(job_folder), str(job_folder)], catch_exceptions=False
+        )
+
+
+def test_a_folder_without_checkpoints_is_one_message(tmp_path):
+    with pytest.raises(CheckpointError, match="has no checkpoint: give a job's folder"):
+        CliRunner().invoke(app, ["ls", str(tmp_path)], catch_exceptions=False)
