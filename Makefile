@@ -20,10 +20,9 @@ test-quick: $(STAMP) ## what needs neither Slurm nor several processes
 	$(BIN)/pytest -n 2 -m "not slurm and not processes"
 
 check: $(STAMP) ## format, lint, types, direction of imports
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo
+	@failed=; for tool in "ruff format --check ." "ruff check ." "mypy" "lint-imports --no-logo"; do \
+	    echo "== $$tool"; $(BIN)/$$tool || failed="$$failed [$$tool]"; \
+	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 format: $(STAMP) ## format the code and mend what the linter can
 	$(BIN)/ruff format .

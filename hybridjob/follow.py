@@ -49,9 +49,8 @@ def follow(job: Followed, folder: JobFolder, console: Console, errors: Console) 
         ended = False
         while not ended:
             ended = job.done()  # asked first: what is read after it is all there is
-            for line in lines.new_lines():
-                if bar is not None:
-                    _advance(bar, json.loads(line))
+            if bar is not None:
+                _advance(bar, job, [json.loads(line) for line in lines.new_lines()])
             shown = itertools.chain(() if bar else events.new_lines(), failures.new_lines())
             for line in shown:
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -151,27 +150,27 @@ def _bar(console: Console) -> Progress:
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=None),
-        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
-        TextColumn("loss {task.fields[loss]:.4f}"),
-        TextColumn("{task.fields[speed]:,.0f}/s"),
+        TextColumn("{task.fields[numbers]}"),
         TimeRemainingColumn(compact=True),
         console=console,
         transient=True,
     )
 
 
-def _advance(bar: Progress, line: dict[str, Any]) -> None:
-    if "loss" not in line:
-        return
+def _advance(bar: Progress, job: Followed, lines: list[dict[str, Any]]) -> None:
+    """Show the newest numbers; before the first, what the job is waiting for."""
     if not bar.task_ids:
-        bar.add_task("step", total=line["of_steps"], loss=line["loss"], speed=0.0)
-    bar.update(
-        bar.task_ids[0],
-        completed=line["step"],
-        total=line["of_steps"],
-        loss=line["loss"],
-        speed=line["samples_per_s"],
-    )
+        bar.add_task("", total=None, numbers="")
+    (task,) = bar.task_ids
+    steps = [line for line in lines if "loss" in line]
+    if steps:
+        step, total = steps[-1]["step"], steps[-1]["of_steps"]
+        speed = f"{steps[-1]['samples_per_s']:,.0f}/s"
+        numbers = f"{step:,}/{total:,} loss {steps[-1]['loss']:.4f} {speed}"
+        bar.update(task, description="step", completed=step, total=total, numbers=numbers)
+    elif bar.tasks[0].total is None:
+        waiting = "starting" if job.state == "RUNNING" else job.state.lower()
+        bar.update(task, description=waiting)
 
 
 def _slurms_word(job: Followed) -> str:

@@ -1,11 +1,17 @@
 """What all tests share: a clean environment, and waiting with a deadline."""
 
 import os
+import signal
 import time
 
 import pytest
 
 _OF_A_JOB = ("SLURM_", "SBATCH_", "SRUN_")
+
+
+def pytest_configure(config):
+    """End on SIGTERM as on Ctrl-C: fixtures then stop the clusters that they have started."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

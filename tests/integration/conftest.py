@@ -22,12 +22,16 @@ GROUPS = {
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark what runs on a cluster, and keep each cluster's tests on one worker."""
+    """Mark what runs on a cluster, and keep each cluster's tests on one worker.
+
+    The cluster that starts at once is one a file: most tests use it, and several workers share them.
+    """
     for item in items:
         for fixture, group in GROUPS.items():
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(pytest.mark.slurm)
-                item.add_marker(pytest.mark.xdist_group(group))
+                name = f"{group}-{item.path.stem}" if fixture == "cluster" else group
+                item.add_marker(pytest.mark.xdist_group(name))
 
 
 def _running(**options):

@@ -1,7 +1,6 @@
 """What the tests run in each rank. A module of its own: jobs import it by its name."""
 
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -59,9 +58,3 @@ def submit_another(folder):
         Path(folder) / "%j", components=components, job_name="inner", environment=environment
     )
     return executor.submit(tell_placement).results()
-
-
-def start_a_child():
-    """Leave a process behind us, in a session of its own, and stay."""
-    subprocess.Popen(["sleep", "600"], start_new_session=True)
-    time.sleep(600)

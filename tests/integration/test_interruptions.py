@@ -56,16 +56,16 @@ def test_a_killed_worker_ends_the_job_and_is_named_as_the_cause(cluster, endless
 def test_a_requeued_job_ends_in_the_state_of_an_undisturbed_one(
     cluster, tmp_path, job_file, eventually
 ):
-    longer = ("training.max_steps=600", "training.epochs=1000", "checkpoint.every_steps=50")
+    longer = ("training.max_steps=300", "training.epochs=1000", "checkpoint.every_steps=25")
     run = follow(submit(tmp_path / "run", job_file, *longer, cluster=cluster))
     eventually(lambda: list(run.folder.glob("checkpoints/step-*")), 60)
     cluster.run(["scontrol", "requeue", run.job_id])
     undisturbed = submit(tmp_path / "local", job_file, *longer, "--executor", "local")
-    cluster.wait_for_state(run.job_id, {"COMPLETED"}, 120)
+    cluster.wait_for_state(run.job_id, {"COMPLETED"}, 180)
     assert run.summary["state_digest"] == undisturbed.summary["state_digest"]
     assert run.summary["requeues"] == 1
     assert any(name.startswith("rank-000-master.gen-1") for name in run.logs)
-    assert run.metrics[-1]["step"] == 600
+    assert run.metrics[-1]["step"] == 300
 
 
 def workers(run):

@@ -198,7 +198,7 @@ def test_cancel_ends_all_tasks(tmp_path):
 @pytest.mark.processes
 def test_a_python_that_is_not_there_is_a_failure_with_its_name(tmp_path):
     job = executor(tmp_path, 2, python="/no/such/python").submit(int)
-    with pytest.raises(LocalJobError, match="rank 0 .*No such file.*'/no/such/python'"):
+    with pytest.raises(LocalJobError, match=r"rank 0 .*No such file.*'/no/such/python'"):
         job.results()
 
 
