@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from slurm.job import HetJob
     from slurm.local_job import LocalHetJob
 
+MAX_ATTEMPTS = 3
+"""Steps in one life of a job: a task that is killed together with its worker costs one."""
+_LOCAL_GRACE_S = 20.0
 ExecutorName = Literal["slurm", "local"]
 
 
@@ -65,7 +68,12 @@ def make_executor(job: Job, kind: ExecutorName, code_folders: Sequence[Path] = (
     environment = {**job.slurm.environment, "PYTHONPATH": _python_path(code_folders)}
     if kind == "local":
         return LocalExecutor(
-            folder, components=components_of(job), job_name=job.name, environment=environment
+            folder,
+            components=components_of(job),
+            job_name=job.name,
+            environment=environment,
+            grace_s=_LOCAL_GRACE_S,
+            max_attempts=MAX_ATTEMPTS,
         )
     return HetExecutor(
         folder,

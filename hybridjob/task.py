@@ -92,6 +92,8 @@ class Task:
     def _begin_life(self) -> None:
         write_atomically(self._folder.job_file, dump_job(self._job))
         self._folder.exit_wish.unlink(missing_ok=True)
+        if not self._is_complete():
+            self._folder.summary.unlink(missing_ok=True)
         place = self._placement
         begin_life(self._folder, life=place.restart_count, attempt=self._attempt, host=place.host)
         idle = idle_lives(read_lives(self._folder))
@@ -121,8 +123,7 @@ class Task:
         while (code := worker.wait(_POLL_S)) is None:
             # Listing the folder, not looking for the file: NFS remembers that it was not there.
             if failure in list(failure.parent.iterdir()):
-                # The worker may be about to say the same; it is not needed any more.
-                return worker.wait(_POLL_S) or worker.end()
+                return worker.end()
             if time.monotonic() > self._leave_before:
                 worker.end()
                 return LEFT

@@ -32,7 +32,9 @@ class LocalExecutor(core.Executor):
 
     Every task is a process that runs what it would under srun, so that a task cannot tell the
     difference but by SLURM_LOCAL_EXECUTOR=1. When one fails the others get SIGTERM, and SIGKILL
-    after grace_s. No task outlives the process that submitted it.
+    after grace_s; then all are started again, up to max_attempts times in all, or, if a task has
+    written `requeue` to the file exit_wish of the job's folder, in another life. No task outlives
+    the process that submitted it.
     """
 
     job_class = LocalHetJob
@@ -46,6 +48,7 @@ class LocalExecutor(core.Executor):
         environment: Mapping[str, str] | None = None,
         python: str | None = None,
         grace_s: float = 5.0,
+        max_attempts: int = 1,
     ) -> None:
         super().__init__(folder)
         check_folder(str(self.folder))
@@ -56,6 +59,7 @@ class LocalExecutor(core.Executor):
         self.environment = dict(environment or {})
         self.python = shlex.quote(sys.executable) if python is None else python
         self.grace_s = grace_s
+        self.max_attempts = max_attempts
 
     def script(self) -> str:
         """Describe what submit() starts, as a script for a person to read."""
@@ -97,6 +101,7 @@ class LocalExecutor(core.Executor):
 
     def _spec(self, job: LocalHetJob[Any]) -> dict[str, Any]:
         """Describe the job to its controller."""
+        folder = job.paths.folder
         tasks = []
         for rank, variables in enumerate(task_environments(self.components)):
             paths = utils.JobPaths(self.folder, job_id=job.job_id, task_id=rank)
@@ -111,12 +116,15 @@ class LocalExecutor(core.Executor):
         return {
             "job_id": job.job_id,
             "state_file": str(job.state_file),
+            "wish_file": str(folder / "exit_wish"),
             "grace_s": self.grace_s,
+            "max_attempts": self.max_attempts,
             "parent_pid": os.getpid(),
             "environment": {
                 **scrubbed(os.environ),
                 **self.environment,
                 **job_environment(self.components, job_id=job.job_id, job_name=self.job_name),
+                "HETJOB_FOLDER": str(folder),
                 "SLURM_SUBMIT_DIR": str(Path.cwd()),
                 "SLURM_SUBMIT_HOST": HOST,
             },

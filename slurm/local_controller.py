@@ -27,10 +27,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Controller:
-    """One life of a local job.
+    """A local job, from its first life to its last.
 
-    spec: job_id, state_file, grace_s, parent_pid, environment (of all tasks), and tasks: by rank
-    argv, environment, stdout, stderr (files that are appended to).
+    spec: job_id, state_file, wish_file, grace_s, max_attempts, parent_pid, environment (of all
+    tasks), and tasks: by rank argv, environment, stdout, stderr (files that are appended to).
     """
 
     def __init__(self, spec: dict[str, Any], lifeline: int) -> None:
@@ -38,12 +38,11 @@ class Controller:
         self._lifeline = lifeline
         self._state_file = Path(spec["state_file"])
         self._tasks: list[subprocess.Popen[bytes]] = []
-        self._exit_codes: list[int | None] = [None] * len(spec["tasks"])
+        self._exit_codes: list[int | None] = []
         self._state = "RUNNING"
-        self._cause: dict[str, Any] | None = None
-        self._ending_as: str | None = None
-        self._kill_at = float("inf")
+        self._life = self._attempt = 0
         self._signalled = False
+        self._forget()
         self._wakeup, writer = os.pipe()
         os.set_blocking(writer, False)
         os.set_blocking(self._wakeup, False)
@@ -53,8 +52,41 @@ class Controller:
         signal.signal(signal.SIGINT, self._on_signal)
 
     def run(self) -> None:
-        """Start all tasks, wait until all have ended, and write the final state."""
+        """Run all tasks, once or in as many lives as they wish, and write the final state."""
         self._write_state()
+        self._run_once()
+        while self._begins_again():
+            self._forget()
+            self._run_once()
+        self._state = self._ending_as or "COMPLETED"
+        self._write_state()
+
+    def _forget(self) -> None:
+        """Forget the tasks of the life before."""
+        self._tasks = []
+        self._exit_codes = [None] * len(self._spec["tasks"])
+        self._cause: dict[str, Any] | None = None
+        self._ending_as: str | None = None
+        self._kill_at = float("inf")
+
+    def _begins_again(self) -> bool:
+        """Tell whether the tasks are to be started again, as the batch script does on Slurm.
+
+        A wish to be requeued begins another life; without a wish a failure is tried again.
+        """
+        wish_file = Path(self._spec["wish_file"])
+        wish = wish_file.read_text(encoding="utf-8").strip() if wish_file.exists() else ""
+        wish_file.unlink(missing_ok=True)
+        if self._ending_as in (None, "CANCELLED") or self._signalled:
+            return False
+        if wish == "requeue":
+            self._life, self._attempt = self._life + 1, 0
+            return True
+        self._attempt += 1
+        return wish != "give up" and self._attempt < self._spec["max_attempts"]
+
+    def _run_once(self) -> None:
+        """Start all tasks and wait until all have ended."""
         try:
             self._start()
             while self._watch():
@@ -64,8 +96,6 @@ class Controller:
             kill_leftovers(self._spec["job_id"])
             for task in self._tasks:
                 task.wait()
-        self._state = self._ending_as or "COMPLETED"
-        self._write_state()
 
     def _start(self) -> None:
         prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
@@ -77,12 +107,15 @@ class Controller:
                 if os.getppid() != controller:  # it died before the line above
                     os._exit(1)
 
+        counted = {"HETJOB_ATTEMPT": str(self._attempt)}
+        if self._life:  # Slurm does not set it in the first life
+            counted["SLURM_RESTART_COUNT"] = str(self._life)
         for rank, task in enumerate(self._spec["tasks"]):
             try:
                 with open(task["stdout"], "ab") as out, open(task["stderr"], "ab") as err:  # noqa: PTH123
                     process = subprocess.Popen(
                         task["argv"],
-                        env={**self._spec["environment"], **task["environment"]},
+                        env={**self._spec["environment"], **task["environment"], **counted},
                         stdin=subprocess.DEVNULL,
                         stdout=out,
                         stderr=err,

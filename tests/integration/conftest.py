@@ -24,7 +24,7 @@ GROUPS = {
 def pytest_collection_modifyitems(items):
     """Mark what runs on a cluster, and keep each cluster's tests on one worker.
 
-    The cluster that starts at once is one a file: most tests use it, and several workers share them.
+    The one that starts fastest is started anew for each file, so that workers share its many tests.
     """
     for item in items:
         for fixture, group in GROUPS.items():
