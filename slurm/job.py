@@ -63,7 +63,11 @@ class HetJob(submitit_slurm.SlurmJob[R]):
     @property
     def state(self) -> str:
         """A JobState's value: Slurm's word, or what the batch script left if Slurm forgot it."""
-        state = JobState(self.watcher.get_state(self.job_id, mode="standard"))
+        # Once all results are there the end is near: a state from before would mislead.
+        tasks = self._sub_jobs or [self]
+        ended = all(task.paths.result_pickle.exists() for task in tasks)
+        mode = "force" if ended else "standard"
+        state = JobState(self.watcher.get_state(self.job_id, mode=mode))
         if state in (JobState.FORGOTTEN, JobState.UNKNOWN):
             code = _exit_code(self._exit_code_file)
             if code is not None:

@@ -75,7 +75,7 @@ class LocalHetJob(core.Job[R]):
         if self.local_state.state.is_final:
             return
         try:
-            stop_controller(self.job_id, _CANCEL_TIMEOUT_S)
+            stop_controller(self.job_id, self.state_file, _CANCEL_TIMEOUT_S)
         except LocalJobError:
             if check:
                 raise

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 # Isolated: neither the current folder nor a site's start-up files take part. The package's own
 # folder comes last in the path, as others may lie beside it.
 _START = "import sys; sys.path.append(sys.argv[1]); from slurm.local_controller import main; main()"
+_POLL_S = 0.05
 _PACKAGE_ROOT = Path(__file__).resolve().parent.parent
 
 # The controllers that this process started, by job id. Their standard inputs are open here.
@@ -81,7 +84,7 @@ def read_state(job_id: str, state_file: Path) -> LocalState:
     lost = _is_gone(job_id)
     state = _parse(state_file)
     if lost is None and state.controller_pid is not None:
-        lost = not _is_running(state.controller_pid)
+        lost = not _is_controller(state.controller_pid)
         state = _parse(state_file)
     if state.state.is_final or not lost:
         return state
@@ -96,26 +99,26 @@ def read_state(job_id: str, state_file: Path) -> LocalState:
     )
 
 
-def stop_controller(job_id: str, timeout_s: float) -> None:
-    """Have the controller end its tasks, and wait for it.
+def stop_controller(job_id: str, state_file: Path, timeout_s: float) -> None:
+    """Have the controller end its tasks, and wait for it, in the submitter or another process.
 
-    Raises LocalJobError in a process that did not submit the job, and where the controller is
-    still there after timeout_s.
+    Raises LocalJobError where the controller is still there after timeout_s.
     """
+    deadline = time.monotonic() + timeout_s
     process = _controllers.get(job_id)
-    if process is None:
-        raise LocalJobError(
-            f"local job {job_id} was submitted by another process: end that one, and the job ends"
-        )
-    with suppress(ProcessLookupError):
-        process.terminate()
-    try:
-        process.wait(timeout_s)
-    except subprocess.TimeoutExpired as error:
-        raise LocalJobError(
-            f"the controller of local job {job_id} (process {process.pid}) did not end within "
-            f"{timeout_s:g} s: end it with SIGKILL, its tasks end with it"
-        ) from error
+    if process is not None:
+        with suppress(ProcessLookupError):
+            process.terminate()
+    elif (pid := _parse(state_file).controller_pid) is not None and _is_controller(pid):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    while not read_state(job_id, state_file).state.is_final:
+        if time.monotonic() > deadline:
+            raise LocalJobError(
+                f"local job {job_id} did not end within {timeout_s:g} s: kill its controller, "
+                f"whose process id is in {state_file}, and its tasks end with it"
+            )
+        time.sleep(_POLL_S)
 
 
 def _is_gone(job_id: str) -> bool | None:
@@ -131,14 +134,19 @@ def _is_gone(job_id: str) -> bool | None:
     return True
 
 
-def _is_running(pid: int) -> bool:
+def _is_controller(pid: int) -> bool:
+    """Tell whether a process is a controller, and not another that got its number.
+
+    Where there is no /proc, any process of that number is taken for it.
+    """
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):
         return False
-    except PermissionError:
-        return True
-    return True
+    try:
+        return _START.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return not Path("/proc/self").exists()
 
 
 def _parse(state_file: Path) -> LocalState:

@@ -12,6 +12,7 @@ from submitit.core import utils
 from slurm.component import Component
 from slurm.errors import LocalJobError
 from slurm.local import LocalExecutor
+from slurm.local_job import LocalHetJob
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 60
@@ -193,6 +194,18 @@ def test_cancel_ends_all_tasks(tmp_path):
     with pytest.raises(LocalJobError, match="was cancelled"):
         job.results()
     job.cancel()
+
+
+@pytest.mark.processes
+def test_another_process_can_see_and_cancel_a_job(tmp_path):
+    submitter, state_file = start_submitter(tmp_path)
+    job = LocalHetJob(tmp_path / "%j", state_file.name.partition("_")[0], [0, 1, 2])
+    assert job.state == "RUNNING"
+    job.cancel()
+    assert job.state == "CANCELLED"
+    assert submitter.wait(DEADLINE_S) == 0
+    assert processes_of(str(tmp_path)) == []
+    submitter.stdout.close()
 
 
 @pytest.mark.processes
