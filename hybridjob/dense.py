@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from hybridjob.data.batch import Batch
 
 
+# LBFGS evaluates the loss several times a step, SparseAdam is for sparse gradients alone.
+_UNFIT = {"Optimizer", "LBFGS", "SparseAdam"}
+
+
 class DenseModel:
     """What is replicated on every trainer."""
 
@@ -103,14 +107,15 @@ def _make_optimizer(
     config: DenseOptimizer, parameters: list[nn.Parameter]
 ) -> torch.optim.Optimizer:
     kind = getattr(torch.optim, config.name, None)
-    if not (isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)):
-        known = [name for name in vars(torch.optim) if name[:1].isupper() and name != "Optimizer"]
+    known = {name for name in vars(torch.optim) if name[:1].isupper()} - _UNFIT
+    if config.name not in known or not isinstance(kind, type):
         raise ConfigError(
             f"training.dense_optimizer.name is {config.name!r}, but torch.optim has "
             f"{', '.join(sorted(known))}"
         )
     try:
         arguments: dict[str, Any] = {"lr": config.lr, **config.options}
-        return kind(parameters, **arguments)
+        optimizer: torch.optim.Optimizer = kind(parameters, **arguments)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"training.dense_optimizer: {config.name} says: {error}") from error
+    return optimizer

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from conftest import ROOT
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from hybridjob.data.reader import open_reader
 from hybridjob.data.schema_of import schema_of
@@ -56,6 +57,12 @@ def reference_losses(job, folder):
     return losses
 
 
+def tensorboard_losses(folder):
+    events = EventAccumulator(str(folder / "tensorboard"))
+    events.Reload()
+    return [event.value for event in events.Scalars("loss")]
+
+
 def test_the_loss_falls_as_the_tutorials_own(run_job, tmp_path):
     run = run_job(EXAMPLE.read_text())
     assert run.returncode == 0, run.stdout + run.stderr
@@ -63,6 +70,7 @@ def test_the_loss_falls_as_the_tutorials_own(run_job, tmp_path):
     assert (job.training.epochs, job.layout.num_servers, job.layout.num_trainers) == (100, 1, 2)
     expected = reference_losses(job, tmp_path)
     losses = [line["loss"] for line in run.metrics if "loss" in line]
+    assert tensorboard_losses(run.folder) == pytest.approx(losses)
     assert len(losses) == 100
     # Who comes first is luck in the tutorial too: a step may see the other's update or not.
     torch.testing.assert_close(torch.tensor(losses), torch.tensor(expected), rtol=0, atol=0.05)
