@@ -24,16 +24,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class TableRows:
-    """The rows of one table that one batch needs, each once.
+class Wanted:
+    """What one batch wants of one table.
 
-    ids: (U,) int64, ascending. rows: (U, D) float32, a leaf that collects the gradient.
-    places: per feature, (N,) int64: where each id of its bags stands in ids.
+    ids: (U,) int64, ascending, each once. places: per feature, (N,) int64: where each id of its
+    bags stands in ids. parts: which ids each server holds. local: those ids as the server counts.
     """
 
     ids: Tensor
-    rows: Tensor
     places: dict[str, Tensor]
+    parts: list[slice]
+    local: list[Tensor]
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """The rows that were wanted: (U, D) float32, a leaf that collects the gradient."""
+
+    wanted: Wanted
+    rows: Tensor
 
 
 class TableClient:
@@ -50,57 +59,48 @@ class TableClient:
 
         Raises TableError for an id out of range, ModelError for a feature that the data lacks.
         """
-        wanted = [_unique_ids(table, batch) for table in self._tables]
-        slices = [
-            split_sorted(ids, bounds) for (ids, _), bounds in zip(wanted, self._bounds, strict=True)
+        wanted = [
+            _wanted(table, bounds, batch)
+            for table, bounds in zip(self._tables, self._bounds, strict=True)
         ]
-        calls = []
-        for server, rank in enumerate(self._world.layout.server_ranks):
-            local = [
-                self._local_ids(table, ids, slices[table][server], server)
-                for table, (ids, _) in enumerate(wanted)
-            ]
-            calls.append(start_call(self._world, rank, remote_server.lookup, local, step))
+        calls = [
+            start_call(
+                self._world, rank, remote_server.lookup, [one.local[server] for one in wanted], step
+            )
+            for server, rank in enumerate(self._world.layout.server_ranks)
+        ]
         replies = [pending.wait() for pending in calls]
         return [
-            TableRows(ids, self._assemble(table, slices[table], replies), places)
-            for table, (ids, places) in enumerate(wanted)
+            TableRows(one, self._assemble(table, one, [reply[number] for reply in replies]))
+            for number, (table, one) in enumerate(zip(self._tables, wanted, strict=True))
         ]
 
     def push(self, found: Sequence[TableRows], step: int, *, scale: float = 1.0) -> None:
         """Send the gradients that backward left, times `scale`, and wait until they are applied."""
-        gradients = [_gradient(table, self._device).mul_(scale).cpu() for table in found]
+        gradients = [_gradient(one, self._device).mul_(scale).cpu() for one in found]
         calls = []
         for server, rank in enumerate(self._world.layout.server_ranks):
-            ids, parts = [], []
-            for table, one in enumerate(found):
-                part = split_sorted(one.ids, self._bounds[table])[server]
-                ids.append(self._local_ids(table, one.ids, part, server))
-                parts.append(_compact(gradients[table][part]))
-            message = remote_server.Push(ids, parts)
-            calls.append(
-                start_call(self._world, rank, remote_server.push, self._world.index, message, step)
+            message = remote_server.Push(
+                [one.wanted.local[server] for one in found],
+                [
+                    _compact(gradient[one.wanted.parts[server]])
+                    for one, gradient in zip(found, gradients, strict=True)
+                ],
             )
+            index = self._world.index
+            calls.append(start_call(self._world, rank, remote_server.push, index, message, step))
         for pending in calls:
             pending.wait()
 
-    def _local_ids(self, table: int, ids: Tensor, part: slice, server: int) -> Tensor:
-        return ids[part] - self._bounds[table][server]
-
-    def _assemble(
-        self, table: int, slices: Sequence[slice], replies: Sequence[Sequence[Tensor]]
-    ) -> Tensor:
-        dim = self._tables[table].embedding_dim
-        for server, (part, reply) in enumerate(zip(slices, replies, strict=True)):
-            expected = (part.stop - part.start, dim)
-            got = reply[table]
-            if tuple(got.shape) != expected or got.dtype != torch.float32:
+    def _assemble(self, table: Table, wanted: Wanted, replies: Sequence[Tensor]) -> Tensor:
+        for server, (part, reply) in enumerate(zip(wanted.parts, replies, strict=True)):
+            expected = (part.stop - part.start, table.embedding_dim)
+            if tuple(reply.shape) != expected or reply.dtype != torch.float32:
                 raise PeerError(
-                    f"server {server} sent {tuple(got.shape)} {got.dtype} for table "
-                    f"{self._tables[table].name!r}, not {expected} float32"
+                    f"server {server} sent {tuple(reply.shape)} {reply.dtype} for table "
+                    f"{table.name!r}, not {expected} float32"
                 )
-        rows = torch.cat([reply[table] for reply in replies]).to(self._device)
-        return rows.requires_grad_()
+        return torch.cat(list(replies)).to(self._device).requires_grad_()
 
 
 def pooled(tables: Sequence[Table], found: Sequence[TableRows], batch: Batch) -> dict[str, Tensor]:
@@ -112,7 +112,7 @@ def pooled(tables: Sequence[Table], found: Sequence[TableRows], batch: Batch) ->
             bag = batch.features[name]
             vectors[name] = pool(
                 rows.rows,
-                rows.places[name].to(device),
+                rows.wanted.places[name].to(device),
                 bag.offsets.to(device),
                 None if bag.weights is None else bag.weights.to(device),
                 table.pooling,
@@ -120,7 +120,7 @@ def pooled(tables: Sequence[Table], found: Sequence[TableRows], batch: Batch) ->
     return vectors
 
 
-def _unique_ids(table: Table, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+def _wanted(table: Table, bounds: Sequence[int], batch: Batch) -> Wanted:
     bags = [_bag(table, name, batch) for name in table.feature_names]
     ids, inverse = torch.unique(torch.cat([bag.values for bag in bags]), return_inverse=True)
     if ids.numel() and (ids[0] < 0 or ids[-1] >= table.num_embeddings):
@@ -131,7 +131,9 @@ def _unique_ids(table: Table, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
             f"{', '.join(table.feature_names)}"
         )
     places = inverse.split([bag.values.numel() for bag in bags])
-    return ids, dict(zip(table.feature_names, places, strict=True))
+    parts = split_sorted(ids, bounds)
+    local = [ids[part] - bounds[server] for server, part in enumerate(parts)]
+    return Wanted(ids, dict(zip(table.feature_names, places, strict=True)), parts, local)
 
 
 def _bag(table: Table, name: str, batch: Batch) -> Jagged:
