@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick check format docs clean
+.PHONY: help demo test test-quick chaos check format docs clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,6 +18,10 @@ test: $(STAMP) ## the whole suite; a real Slurm where it is installed
 
 test-quick: $(STAMP) ## what needs neither Slurm nor several processes
 	$(BIN)/pytest -n 2 -m "not slurm and not processes"
+
+chaos: $(STAMP) ## random kills, freezes and warnings, long; CHAOS_EVENTS=50, SEED=n repeats one
+	HYBRIDJOB_CHAOS_EVENTS=$(or $(CHAOS_EVENTS),20) $(if $(SEED),HYBRIDJOB_CHAOS_SEED=$(SEED)) \
+	    $(BIN)/pytest tests/hybridjob/test_chaos.py
 
 check: $(STAMP) ## format, lint, types, direction of imports
 	@failed=; for tool in "ruff format --check ." "ruff check ." "mypy" "lint-imports --no-logo"; do \
