@@ -35,6 +35,8 @@ class Failure:
     message: str
     detail: str = ""
     """Last lines of the traceback, for what is no user's mistake."""
+    consequence: bool = False
+    """It only lost another rank, which could not say why."""
     again: bool = True
     """Starting again may help: it is neither a mistake of the user nor the data's."""
 
@@ -45,12 +47,23 @@ class Failure:
 def describe_error(error: BaseException, *, rank: int, role: str, host: str) -> Failure:
     """Turn an exception into a Failure: the message alone if it was written for a person."""
     if isinstance(error, HybridjobError):
-        again = isinstance(error, PeerError | RendezvousError)
-        return Failure(rank=rank, role=role, host=host, message=str(error), again=again)
+        return Failure(
+            rank=rank,
+            role=role,
+            host=host,
+            message=str(error),
+            consequence=is_consequence(error),
+            again=isinstance(error, PeerError | RendezvousError),
+        )
     lines = traceback.format_exception(error)
     message = f"{type(error).__name__}: {error}".splitlines()[0]
     return Failure(
-        rank=rank, role=role, host=host, message=message, detail="".join(lines)[-4000:].strip()
+        rank=rank,
+        role=role,
+        host=host,
+        message=message,
+        detail="".join(lines)[-4000:].strip(),
+        consequence=is_consequence(error),
     )
 
 
@@ -61,10 +74,10 @@ def is_consequence(error: BaseException) -> bool:
     )
 
 
-def record_failure(path: Path, failure: Failure, *, consequence: bool = False) -> bool:
+def record_failure(path: Path, failure: Failure) -> bool:
     """Keep a failure unless an earlier one is kept. Returns whether it was the first."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if consequence:
+    if failure.consequence:
         deadline = time.monotonic() + CONSEQUENCE_DELAY_S
         while time.monotonic() < deadline and not path.exists():
             time.sleep(0.1)

@@ -67,7 +67,9 @@ def show_end(job: Followed, folder: JobFolder, console: Console, errors: Console
         console.print(f"run folder: {folder.path}", soft_wrap=True, highlight=False)
         return True
     failure = _first_cause(folder)
-    cause = str(failure) if failure else _slurms_word(job)
+    cause = str(failure or "")
+    if failure is None or failure.consequence:  # what was lost could not say why
+        cause = "; ".join(filter(None, (_slurms_word(job), cause)))
     errors.print(f"failed: {cause}", style="bold red", markup=False, soft_wrap=True)
     if failure and failure.detail:
         errors.print("\n".join(failure.detail.splitlines()[-6:]), markup=False, soft_wrap=True)

@@ -19,7 +19,7 @@ import torch
 
 from hybridjob.assignment import LEFT, Assignment
 from hybridjob.errors import PeerError
-from hybridjob.failures import Failure, describe_error, is_consequence, record_failure
+from hybridjob.failures import Failure, describe_error, record_failure
 from hybridjob.jobfile import parse_job
 from hybridjob.jobfolder import JobFolder
 from hybridjob.liveness import MasterWatch
@@ -57,7 +57,7 @@ def main() -> NoReturn:
     def fail(error: BaseException) -> NoReturn:
         reporting.acquire()  # one thread reports; the process ends before it is released
         failure = describe_error(error, rank=placement.rank, role=name, host=placement.host)
-        _report_failure(failure, folder.failure(assignment.generation), error)
+        _report_failure(failure, folder.failure(assignment.generation))
         _exit(1)
 
     try:
@@ -121,8 +121,8 @@ def _resources(job: Job, rank: int) -> Resources:
             return job.ps
 
 
-def _report_failure(failure: Failure, path: Path, error: BaseException) -> None:
-    first = record_failure(path, failure, consequence=is_consequence(error))
+def _report_failure(failure: Failure, path: Path) -> None:
+    first = record_failure(path, failure)
     level = logging.ERROR if first else logging.WARNING
     what = "failed" if first else "ends because another rank failed"
     log_event(logger, f"{what}: {failure.message}", level)

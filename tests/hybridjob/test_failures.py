@@ -1,5 +1,7 @@
 """The first cause of a failure is the one that people see."""
 
+import dataclasses
+
 import pytest
 
 from hybridjob.errors import DataError, PeerError
@@ -27,7 +29,8 @@ def test_the_first_failure_stays(tmp_path):
 def test_a_rank_that_only_lost_its_peer_lets_the_cause_speak_first(tmp_path, monkeypatch):
     monkeypatch.setattr("hybridjob.failures.CONSEQUENCE_DELAY_S", 0.0)
     path = tmp_path / "gen-0.json"
-    assert record_failure(path, failure(3, "lost a peer"), consequence=True)
+    lost = dataclasses.replace(failure(3, "lost a peer"), consequence=True)
+    assert record_failure(path, lost)
     assert str(read_failure(path)) == "rank 3 (ps0 on n1): lost a peer"
 
 
