@@ -56,11 +56,6 @@ class JobFolder:
         """One JSON object a life of the job: when, where and from which checkpoint it began."""
         return self.path / "lives.jsonl"
 
-    @property
-    def exit_wish(self) -> Path:
-        """What rank 0 asks of the batch script: `requeue` or `give up`."""
-        return self.path / "exit_wish"
-
     def log(self, rank: int, name: str, generation: str) -> Path:
         """Name the log of one rank and generation. name: master, ps0, trainer1, ..."""
         return self.path / "logs" / f"rank-{rank:03d}-{name}.gen-{generation}.log"

@@ -91,7 +91,6 @@ class Task:
 
     def _begin_life(self) -> None:
         write_atomically(self._folder.job_file, dump_job(self._job))
-        self._folder.exit_wish.unlink(missing_ok=True)
         if not self._is_complete():
             self._folder.summary.unlink(missing_ok=True)
         place = self._placement
@@ -160,13 +159,13 @@ class Task:
     def _give_up(self, failure: Failure) -> None:
         if self._placement.rank == 0:
             self._write_summary(failure)
-            write_atomically(self._folder.exit_wish, "give up\n")
+            _wish("give up")
         raise TaskFailedError(str(failure))
 
     def _leave(self) -> None:
         """End this life: all is saved, or the newest checkpoint must do."""
         if self._placement.rank == 0:
-            write_atomically(self._folder.exit_wish, "requeue\n")
+            _wish("requeue")
         raise SystemExit(LEFT)
 
     def _write_summary(self, failure: Failure) -> None:
@@ -200,6 +199,16 @@ class Task:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _wish(what: str) -> None:
+    """Tell the batch script, or the local executor, what is to follow: it knows no more than codes.
+
+    srun's own code is that of whichever task ended worst. Without such a file the code must do.
+    """
+    path = os.environ.get("HETJOB_EXIT_WISH")
+    if path:
+        write_atomically(Path(path), what + "\n")
 
 
 def main(arguments: list[str]) -> int:

@@ -124,7 +124,7 @@ class LocalExecutor(core.Executor):
                 **scrubbed(os.environ),
                 **self.environment,
                 **job_environment(self.components, job_id=job.job_id, job_name=self.job_name),
-                "HETJOB_FOLDER": str(folder),
+                "HETJOB_EXIT_WISH": str(folder / "exit_wish"),
                 "SLURM_SUBMIT_DIR": str(Path.cwd()),
                 "SLURM_SUBMIT_HOST": HOST,
             },
