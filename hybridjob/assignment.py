@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 
+WARNINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2)
+"""What Slurm, or a person, sends before the end. Slurm sends them to every process of a step: the
+task takes them as the wish to save and leave, its worker ignores them."""
 LEAVE = "leave"
 """The order, a line on the worker's standard input: save at the next step and end."""
 LEFT = 75

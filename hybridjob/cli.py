@@ -10,9 +10,10 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
-from hybridjob.errors import ConfigError, HybridjobError
+from hybridjob.errors import ConfigError, HybridjobError, LaunchError
 from hybridjob.jobfile import load_job
 from hybridjob.launch import ExecutorName, choose_executor, launch, script_of
+from slurm.errors import SlurmError
 
 app = typer.Typer(
     add_completion=False,
@@ -69,6 +70,23 @@ def submit(
         )
     except HybridjobError as error:
         _give_up(error)
+
+
+@app.command("heal")
+def heal_job(
+    job_id: Annotated[str, typer.Argument(metavar="JOBID", help="Slurm's id of the job.")],
+) -> None:
+    """Repair a job of which Slurm has requeued only some components.
+
+    That happens when the only node of a component is lost: the job's leader then waits for ever.
+    It says in one line what it saw and did; a job that is well is left alone.
+    """
+    from slurm.heal import heal  # noqa: PLC0415 - not for `submit`
+
+    try:
+        typer.echo(heal(job_id).text)
+    except SlurmError as error:
+        raise LaunchError(str(error)) from error
 
 
 def _submit(

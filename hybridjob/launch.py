@@ -83,6 +83,7 @@ def make_executor(job: Job, kind: ExecutorName, code_folders: Sequence[Path] = (
         environment=environment,
         python=job.slurm.python,
         signal_delay_s=job.slurm.signal_delay_s,
+        max_attempts=MAX_ATTEMPTS,
     )
 
 

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hybridjob.assignment import GAVE_UP, LEFT, Assignment
+from hybridjob.assignment import GAVE_UP, LEFT, WARNINGS, Assignment
 from hybridjob.data.fetch import ensure_local, resolve
 from hybridjob.errors import ConfigError, HybridjobError
 from hybridjob.failures import Failure, read_failure, record_failure
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from hybridjob.config import Job
 
 _POLL_S = 0.2
-_WARNINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2)
 
 
 class TaskFailedError(HybridjobError):
@@ -193,7 +192,7 @@ class Task:
             if self._worker is not None:
                 self._worker.ask_to_leave()
 
-        before = {number: signal.signal(number, warned) for number in _WARNINGS}
+        before = {number: signal.signal(number, warned) for number in WARNINGS}
         try:
             yield
         finally:

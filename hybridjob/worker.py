@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import sys
 import threading
 import warnings
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import torch
 
-from hybridjob.assignment import LEFT, Assignment
+from hybridjob.assignment import LEFT, WARNINGS, Assignment
 from hybridjob.errors import PeerError
 from hybridjob.failures import Failure, describe_error, record_failure
 from hybridjob.jobfile import parse_job
@@ -44,6 +45,9 @@ logger = logging.getLogger(__name__)
 
 def main() -> NoReturn:
     """Do the work of one task in one generation."""
+    for number in WARNINGS:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, WARNINGS)
     assignment = Assignment(**json.loads(sys.stdin.readline()))
     die_with(assignment.parent)
     job = parse_job(assignment.job, source="the job file")

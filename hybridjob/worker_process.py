@@ -12,7 +12,7 @@ import threading
 from dataclasses import asdict
 from typing import IO, TYPE_CHECKING
 
-from hybridjob.assignment import LEAVE
+from hybridjob.assignment import LEAVE, WARNINGS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,21 +24,29 @@ class WorkerProcess:
     """Starts the worker and copies its output to its log and to the task's own."""
 
     def __init__(self, assignment: Assignment, log: Path) -> None:
-        self._process = subprocess.Popen(
+        # The worker begins with the warnings blocked, and ignores them from its first lines on.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, WARNINGS)
+        try:
+            self._process = self._start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if self._process.stdout is None:
+            raise AssertionError("asked for pipes")
+        self._copier = threading.Thread(target=_copy, args=(self._process.stdout, log))
+        self._copier.start()
+        self._write(json.dumps(asdict(assignment)))
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
             [sys.executable, "-u", "-m", "hybridjob.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             # torch's C++ side prints a stack a lost peer; the worker says it in one line.
             env={"TORCH_CPP_LOG_LEVEL": "ERROR", **os.environ},
-            # Slurm signals a task's process group: the task alone shall hear it.
+            # Ctrl-C on a terminal goes to a process group: the task alone shall hear it.
             start_new_session=True,
         )
-        if self._process.stdout is None:
-            raise AssertionError("asked for pipes")
-        self._copier = threading.Thread(target=_copy, args=(self._process.stdout, log))
-        self._copier.start()
-        self._write(json.dumps(asdict(assignment)))
 
     def ask_to_leave(self) -> None:
         """Tell it to save at the next step and end. Nothing if it has ended."""

@@ -39,7 +39,8 @@ class HetExecutor(submitit_slurm.SlurmExecutor):
     """Submits functions as jobs of one or several components.
 
     folder: on a file system that all nodes share; `%j` in it is the job's id. Every task runs the
-    function once, and its result is that rank's. Nothing here needs Slurm before submit().
+    function once, and its result is that rank's; where a step is lost to an accident, once in each
+    of at most max_attempts steps (see slurm.batch). Nothing here needs Slurm before submit().
     Slurm has no arrays of het jobs: map_array and batch submit one job after the other.
     """
 
@@ -56,6 +57,7 @@ class HetExecutor(submitit_slurm.SlurmExecutor):
         python: str | None = None,
         signal_delay_s: int = 120,
         comment: str | None = None,
+        max_attempts: int = 1,
     ) -> None:
         # Not SlurmExecutor's own: it raises where srun is not on the PATH, as on a laptop that
         # only shows the script.
@@ -68,6 +70,7 @@ class HetExecutor(submitit_slurm.SlurmExecutor):
         self.environment = dict(environment or {})
         self.signal_delay_s = signal_delay_s
         self.comment = comment
+        self.max_attempts = max_attempts
 
     def script(self) -> str:
         """Return the batch script, byte for byte as submit() gives it to sbatch."""
@@ -81,6 +84,8 @@ class HetExecutor(submitit_slurm.SlurmExecutor):
             environment={**self.environment, "SUBMITIT_EXECUTOR": "slurm"},
             signal=f"USR2@{self.signal_delay_s}",
             comment=self.comment,
+            python=self.python,
+            max_attempts=self.max_attempts,
         )
 
     def _internal_process_submissions(

@@ -38,6 +38,8 @@ def render_script(
     environment: Mapping[str, str] | None = None,
     signal: str | None = None,
     comment: str | None = None,
+    python: str = "python3",
+    max_attempts: int = 1,
 ) -> str:
     """Write the batch script of one job that runs one step over all components.
 
@@ -47,6 +49,8 @@ def render_script(
     job_folder: where the logs and results of the ranks go; `%j` is the job's id; the script
     makes it. setup: lines of bash that run once, on the first node of component 0.
     environment: variables of the script and so of all tasks. signal: as in sbatch, `USR2@120`.
+    python: the words, quoted for bash, that run this package's slurm.batch on the first node, with
+    srun and scontrol at hand. max_attempts: steps in one life of the job, if one is lost.
     Raises ValueError for what sbatch or bash could not read back as it was meant.
     """
     if not components:
@@ -69,6 +73,8 @@ def render_script(
         setup=list(setup),
         job_folder=_quoted_folder(job_folder),
         command=check_one_line("the command", command),
+        python=check_one_line("python", python),
+        max_attempts=max_attempts,
     )
 
 

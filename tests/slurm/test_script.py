@@ -1,4 +1,6 @@
+import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -6,6 +8,7 @@ import pytest
 from slurm.component import Component
 from slurm.script import render_script
 
+ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).parent / "golden"
 COMMAND = "/opt/python -u -m submitit.core._submit /runs/click/%j"
 
@@ -46,6 +49,8 @@ def render(components, **changes):
         "output": "/runs/click/slurm-%j.log",
         "job_folder": "/runs/click/%j",
         "signal": "USR2@120",
+        "python": "/opt/python",
+        "max_attempts": 3,
         **changes,
     }
     return render_script(components, **given)
@@ -83,12 +88,16 @@ def test_shared_options_stand_in_every_component(option):
 
 def run_script(tmp_path, components, srun: str, **changes):
     """Run a rendered script with a program of our own as srun."""
-    fake = tmp_path / "bin" / "srun"
-    fake.parent.mkdir()
-    fake.write_text(f"#!/bin/bash\n{srun}\n")
-    fake.chmod(0o755)
-    text = render(components, job_folder=str(tmp_path / "it's a job" / "%j"), **changes)
-    env = {"PATH": f"{fake.parent}:/usr/bin:/bin", "SLURM_JOB_ID": "7", "SLURM_MEM_PER_CPU": "1"}
+    folder = tmp_path / "bin"
+    folder.mkdir(exist_ok=True)
+    commands = {"srun": srun, "squeue": "echo '7|RUNNING'", "scontrol": "", "scancel": ""}
+    for name, script in commands.items():
+        (folder / name).write_text(f"#!/bin/bash\n{script}\n")
+        (folder / name).chmod(0o755)
+    given = {"python": shlex.quote(sys.executable), "max_attempts": 1, **changes}
+    text = render(components, job_folder=str(tmp_path / "it's a job" / "%j"), **given)
+    env = {"PATH": f"{folder}:/usr/bin:/bin", "SLURM_JOB_ID": "7", "SLURM_MEM_PER_CPU": "1"}
+    env["PYTHONPATH"] = str(ROOT)
     return subprocess.run(
         ["bash"], input=text, text=True, env=env, timeout=20, check=False, capture_output=True
     )
@@ -122,8 +131,6 @@ def test_a_task_appends_to_logs_named_by_its_rank(tmp_path):
     srun = 'while [[ $1 != bash ]]; do shift; done; SLURM_PROCID=3 "$@"'
     for _ in range(2):
         run_script(tmp_path, JOBS["plain"], srun, command="bash -c 'echo out; echo err >&2'")
-        (tmp_path / "bin" / "srun").unlink()
-        (tmp_path / "bin").rmdir()
     folder = tmp_path / "it's a job/7"
     assert (folder / "7_3_log.out").read_text() == "out\nout\n"
     assert (folder / "7_3_log.err").read_text() == "err\nerr\n"

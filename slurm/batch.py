@@ -1,0 +1,272 @@
+"""What a batch script runs around srun: `python -m slurm.batch [options] -- srun ...`.
+
+It tries a step again that was lost within the allocation, and sends the job back to the queue when
+its tasks ask for that. A script starts it by `exec`, so that it is the process that Slurm signals.
+Tasks find HETJOB_ATTEMPT (0, 1, ... within one life of the job) and HETJOB_EXIT_WISH, a file where
+rank 0 may write `requeue` or `give up` before it exits, in their environment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+import time
+from contextlib import nullcontext, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slurm.command import run_command
+from slurm.component_states import ask_component_states, is_preempted
+from slurm.ending import REQUEUE_ME, Ended, Next, Wish, decide, parse_wish
+from slurm.errors import CommandError
+from slurm.heal import bring_along
+from slurm.requeue import held_back, requeue
+from slurm.say import say
+from slurm.state import JobState
+from slurm.step import NOT_FOUND, run_step
+from slurm.steps import clear_steps, list_steps
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from slurm.query import Runner
+
+_SURVIVED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+_GUARD_DEADLINE_S = 60.0
+_STATE_DEADLINE_S = 120.0
+_STATE_PAUSE_S = 5.0
+_END_DEADLINE_S = 60.0
+_POLL_S = 0.1
+
+
+class Batch:
+    """One life of a job, from the batch script's start to its end.
+
+    folder: the job's, or None; stale results of submitit are removed there before each step, and
+    the step's exit code is written there at the end. wish_file: where rank 0 may say what it wants.
+    """
+
+    def __init__(
+        self,
+        srun: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        wish_file: Path,
+        folder: Path | None = None,
+        max_attempts: int = 3,
+        linger_s: float = 90.0,
+        run: Runner = run_command,
+    ) -> None:
+        self._srun, self._environment, self._run = list(srun), dict(environment), run
+        self._wish_file, self._folder = wish_file, folder
+        self._max_attempts, self._linger_s = max_attempts, linger_s
+        self._job_id = environment["SLURM_JOB_ID"]
+        self._leader = environment.get("SLURM_HET_JOB_ID", self._job_id)
+        self._components = component_ids(environment)
+        self._heard: set[int] = set()
+        self._kept: frozenset[str] = frozenset()
+
+    def run(self) -> int:
+        """Run the step, again where that helps; return the batch script's exit code."""
+        for number in _SURVIVED:
+            signal.signal(number, self._hear)
+        attempt = 0
+        while True:
+            cleared = self._guard(first=attempt == 0)
+            if attempt > 0 and not cleared:
+                say(f"a node seems to be lost, sending job {self._leader} back to the queue")
+                return self._requeue()
+            self._remove_stale_results()
+            more = {"HETJOB_ATTEMPT": str(attempt), "HETJOB_EXIT_WISH": str(self._wish_file)}
+            code = run_step(
+                self._srun,
+                env={**self._environment, **more},
+                tasks_have_ended=lambda: self._wish() is not None,
+                linger_s=self._linger_s,
+            )
+            attempt += 1
+            wish = self._wish()
+            following, end_code = decide(self._look(code, wish, self._max_attempts - attempt))
+            how = f"srun ended with {code}" + (f", its tasks wish: {wish.value}" if wish else "")
+            match following:
+                case Next.TRY_AGAIN:
+                    say(f"{how}, trying again (attempt {attempt + 1} of {self._max_attempts})")
+                case Next.REQUEUE:
+                    say(f"{how}, sending job {self._leader} back to the queue")
+                    return self._requeue()
+                case Next.END:
+                    if end_code != 0:
+                        say(f"{how}, ending with {end_code}")
+                        self._bring_along()
+                    self._write_exit_code(end_code)
+                    return end_code
+
+    def _hear(self, number: int, _frame: object) -> None:
+        """Note a signal. Its tasks hear Slurm's signals themselves; srun must not hear TERM."""
+        if number not in self._heard:
+            say(f"heard {signal.Signals(number).name}")
+        self._heard.add(number)
+
+    def _guard(self, *, first: bool) -> bool:
+        """End steps of an earlier life or attempt: srun could not create its own beside them.
+
+        Returns whether none is left, as far as Slurm tells. Component 0 may have steps that the
+        script's own setup has started: they are kept.
+        """
+
+        def leftovers() -> list[str]:
+            ids = self._components[1:] if first else self._components
+            return [step for step in list_steps(ids, run=self._run) if step not in self._kept]
+
+        try:
+            if first:
+                if self._max_attempts > 1:
+                    self._kept = frozenset(list_steps(self._components[:1], run=self._run))
+                if len(self._components) == 1:
+                    return True
+            found, left = clear_steps(leftovers, deadline_s=_GUARD_DEADLINE_S, run=self._run)
+        except CommandError as error:
+            say(f"cannot look for steps of an earlier life: {error}")
+            return True
+        if left:
+            say(f"still there after {_GUARD_DEADLINE_S:g} s: {' '.join(left)}")
+        elif found:
+            say(f"ended what an earlier life or attempt had left: {' '.join(found)}")
+        return not left
+
+    def _remove_stale_results(self) -> None:
+        """Remove what must not be taken for this step's result or wish."""
+        self._wish_file.unlink(missing_ok=True)
+        if self._folder is not None:
+            for pattern in ("_*_result.pkl", "_*_result.pkl.save_tmp", "_exit_code"):
+                for path in self._folder.glob(self._job_id + pattern):
+                    path.unlink(missing_ok=True)
+
+    def _wish(self) -> Wish | None:
+        with suppress(FileNotFoundError):
+            return parse_wish(self._wish_file.read_text(encoding="utf-8"))
+        return None
+
+    def _look(self, code: int, wish: Wish | None, attempts_left: int) -> Ended:
+        """Gather what the decision needs; Slurm is asked only where its answer counts."""
+        warned = signal.SIGTERM in self._heard
+        ended = Ended(code=code, wish=wish, warned=warned, attempts_left=attempts_left)
+        if code == NOT_FOUND:
+            return replace(ended, attempts_left=0)
+        if wish is Wish.DONE:
+            return ended
+        # srun says 0 after a node's failure, too; but a success is not kept waiting for Slurm.
+        patience_s = _STATE_DEADLINE_S if code else 0.0
+        ended = replace(ended, states=self._states(patience_s))
+        if wish is not Wish.LEAVE:
+            return ended
+        try:
+            return replace(ended, preempted=is_preempted(self._leader, run=self._run))
+        except CommandError as error:
+            say(f"cannot ask whether the job is preempted, so it is taken to be: {error}")
+            return replace(ended, preempted=True)
+
+    def _states(self, patience_s: float = _STATE_DEADLINE_S) -> dict[int, JobState] | None:
+        """Ask until Slurm answers; None, after one line if there was patience, if it does not."""
+        deadline = time.monotonic() + patience_s
+        while True:
+            try:
+                return ask_component_states(self._leader, run=self._run)
+            except CommandError as error:
+                if "not on the PATH" in str(error) or time.monotonic() >= deadline:
+                    if patience_s:
+                        say(f"cannot ask for the job's state: {error}")
+                    return None
+            time.sleep(_STATE_PAUSE_S)
+
+    def _requeue(self) -> int:
+        """Send the job back to the queue and wait to be ended; return the exit code."""
+
+        def is_running() -> bool:
+            states = self._states()
+            return states is None or states.get(0) is JobState.RUNNING
+
+        problem = requeue(self._leader, run=self._run, is_running=is_running)
+        if problem is not None:
+            say(f"not requeued: {problem}; ending with {REQUEUE_ME}, which RequeueExit may name")
+            self._write_exit_code(REQUEUE_ME)
+            return REQUEUE_ME
+        # Slurm ends this script with SIGTERM, and by then has noted that the job comes back.
+        deadline = time.monotonic() + _END_DEADLINE_S
+        while signal.SIGTERM not in self._heard and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        return REQUEUE_ME
+
+    def _bring_along(self) -> None:
+        """See to it that Slurm, if it has requeued the leader, has requeued all components."""
+        if signal.SIGTERM not in self._heard or len(self._components) == 1:
+            return
+        restarts = int(self._environment.get("SLURM_RESTART_COUNT", "0"))
+        try:
+            with held_back(signal.SIGTERM):
+                found = bring_along(self._leader, restarts, run=self._run)
+        except CommandError as error:
+            say(f"cannot ask whether all components are requeued: {error}")
+            return
+        if found:
+            numbers = ", ".join(str(index) for index in found)
+            say(f"Slurm has requeued this job without component {numbers}: requeued it, too")
+
+    def _write_exit_code(self, code: int) -> None:
+        if self._folder is not None:
+            path = self._folder / f"{self._job_id}_exit_code"
+            path.write_text(f"{code}\n", encoding="utf-8")
+
+
+def component_ids(environment: Mapping[str, str]) -> list[str]:
+    """Give the job ids of all components; component 0's is the job's own."""
+    size = int(environment.get("SLURM_HET_SIZE", "1"))
+    own = environment["SLURM_JOB_ID"]
+    others = [environment.get(f"SLURM_JOB_ID_HET_GROUP_{k}") for k in range(1, size)]
+    return [own, *(one for one in others if one is not None)]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m slurm.batch",
+        usage="%(prog)s [--max-attempts N] [--job-folder F] -- srun ...",
+        description="Run srun as a batch script should, and again where that helps.",
+    )
+    parser.add_argument("--max-attempts", type=int, default=3, help="steps in one life of the job")
+    parser.add_argument(
+        "--linger", type=float, default=90.0, metavar="S", help="seconds for srun after a wish"
+    )
+    parser.add_argument("--job-folder", type=Path, help="where exit_wish and results lie")
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    split = words.index("--") if "--" in words else len(words)
+    given, srun = parser.parse_args(words[:split]), words[split + 1 :]
+    if not srun:
+        parser.error("no command: write -- and the whole srun command behind it")
+    if "SLURM_JOB_ID" not in os.environ:
+        parser.error("SLURM_JOB_ID is not set: a batch script runs this, within a job")
+    # Without a folder of the job, one on this node will do: rank 0 runs on it, too.
+    folder: AbstractContextManager[str] = (
+        nullcontext(str(given.job_folder))
+        if given.job_folder
+        else tempfile.TemporaryDirectory(prefix="hetjob-")
+    )
+    with folder as wish_folder:
+        batch = Batch(
+            srun,
+            environment=os.environ,
+            wish_file=Path(wish_folder) / "exit_wish",
+            folder=given.job_folder,
+            max_attempts=max(given.max_attempts, 1),
+            linger_s=given.linger,
+        )
+        return batch.run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

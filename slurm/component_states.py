@@ -1,0 +1,51 @@
+"""Ask Slurm for the state of each component of one job."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from slurm.command import run_command
+from slurm.environment import scrubbed
+from slurm.errors import CommandError
+from slurm.state import JobState, parse_state
+
+if TYPE_CHECKING:
+    from slurm.query import Runner
+
+TIMEOUT_S = 30.0
+_NO_SUCH_JOB = "Invalid job id"
+_LINE = re.compile(r"(\d+)(?:\+(\d+))?\|(.*)")
+
+
+def parse_component_states(text: str) -> dict[int, JobState]:
+    """Read squeue's lines ``ID|STATE`` of one job, ids ``67`` or ``67+1``; states by component."""
+    matches = (_LINE.fullmatch(line.strip()) for line in text.splitlines())
+    return {int(match[2] or 0): parse_state(match[3]) for match in matches if match}
+
+
+def ask_component_states(job_id: str, *, run: Runner = run_command) -> dict[int, JobState]:
+    """Ask squeue for the components of the job whose leader is job_id.
+
+    A component that Slurm has forgotten is missing. Raises CommandError where squeue is missing
+    or the controller does not answer.
+    """
+    argv = ["squeue", "--noheader", "--states=all", f"--jobs={job_id}", "-o", "%i|%T"]
+    try:
+        text = run(argv, timeout_s=TIMEOUT_S, env=scrubbed(os.environ)).stdout
+    except CommandError as error:
+        if _NO_SUCH_JOB in str(error):
+            return {}
+        raise
+    return parse_component_states(text)
+
+
+def is_preempted(job_id: str, *, run: Runner = run_command) -> bool:
+    """Tell whether Slurm has warned the job that it takes its nodes away (GraceTime).
+
+    Raises CommandError as ask_component_states does.
+    """
+    argv = ["squeue", "--noheader", f"--jobs={job_id}", "-O", "PreemptTime:30"]
+    times = run(argv, timeout_s=TIMEOUT_S, env=scrubbed(os.environ)).stdout.split()
+    return any(time != "N/A" for time in times)
