@@ -108,7 +108,8 @@ class Slurm(Section):
     environment: dict[str, str] = {}
     """Environment variables that every rank gets."""
     python: str | None = None
-    """Python of the compute nodes; the one that submits if not given."""
+    """Python of the compute nodes; the one that submits if not given. It also runs the batch
+    script's part, so it must have srun, squeue and scontrol at hand: no container's Python."""
     flags: dict[str, FlagValue] = {}
     """More sbatch flags of every component."""
     signal_delay_s: PositiveInt = 120

@@ -37,6 +37,8 @@ class Failure:
     """Last lines of the traceback, for what is no user's mistake."""
     consequence: bool = False
     """It only lost another rank, which could not say why."""
+    kind: str = ""
+    """The exception's class."""
     again: bool = True
     """Starting again may help: it is neither a mistake of the user nor the data's."""
 
@@ -53,6 +55,7 @@ def describe_error(error: BaseException, *, rank: int, role: str, host: str) -> 
             host=host,
             message=str(error),
             consequence=is_consequence(error),
+            kind=type(error).__name__,
             again=isinstance(error, PeerError | RendezvousError),
         )
     lines = traceback.format_exception(error)
@@ -63,6 +66,7 @@ def describe_error(error: BaseException, *, rank: int, role: str, host: str) -> 
         host=host,
         message=message,
         detail="".join(lines)[-4000:].strip(),
+        kind=type(error).__name__,
         consequence=is_consequence(error),
     )
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from hybridjob.assignment import GAVE_UP, LEFT, WARNINGS, Assignment
 from hybridjob.data.fetch import ensure_local, resolve
-from hybridjob.errors import ConfigError, HybridjobError
+from hybridjob.errors import ConfigError, HybridjobError, RendezvousError
 from hybridjob.failures import Failure, read_failure, record_failure
 from hybridjob.jobfile import dump_job, load_job, parse_job
 from hybridjob.jobfolder import JobFolder, read_json, write_atomically
@@ -83,6 +83,7 @@ class Task:
                 generation = f"{self._placement.restart_count}.{self._attempt}.{number}"
                 code = self._run_generation(generation)
                 if code == 0 or self._is_complete():
+                    self._wish("done")
                     return
                 if code == LEFT or self._warned_by == signal.SIGUSR2:
                     self._leave()
@@ -158,14 +159,24 @@ class Task:
     def _give_up(self, failure: Failure) -> None:
         if self._placement.rank == 0:
             self._write_summary(failure)
-            _wish("give up")
+            # A rank that does not arrive has perhaps lost its task: another step may have it.
+            self._wish("again" if failure.kind == RendezvousError.__name__ else "give up")
         raise TaskFailedError(str(failure))
 
     def _leave(self) -> None:
         """End this life: all is saved, or the newest checkpoint must do."""
-        if self._placement.rank == 0:
-            _wish("requeue")
+        # TERM comes before a preemption, but also when a step ends because of a lost task.
+        self._wish("requeue" if self._warned_by == signal.SIGUSR2 else "leave")
         raise SystemExit(LEFT)
+
+    def _wish(self, what: str) -> None:
+        """Tell the batch script, or the local executor, what is to follow.
+
+        It sees one exit code only, that of whichever task ended worst.
+        """
+        path = os.environ.get("HETJOB_EXIT_WISH")
+        if path and self._placement.rank == 0:
+            write_atomically(Path(path), what + "\n")
 
     def _write_summary(self, failure: Failure) -> None:
         summary = {
@@ -198,16 +209,6 @@ class Task:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def _wish(what: str) -> None:
-    """Tell the batch script, or the local executor, what is to follow: it knows no more than codes.
-
-    srun's own code is that of whichever task ended worst. Without such a file the code must do.
-    """
-    path = os.environ.get("HETJOB_EXIT_WISH")
-    if path:
-        write_atomically(Path(path), what + "\n")
 
 
 def main(arguments: list[str]) -> int:

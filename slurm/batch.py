@@ -3,7 +3,7 @@
 It tries a step again that was lost within the allocation, and sends the job back to the queue when
 its tasks ask for that. A script starts it by `exec`, so that it is the process that Slurm signals.
 Tasks find HETJOB_ATTEMPT (0, 1, ... within one life of the job) and HETJOB_EXIT_WISH, a file where
-rank 0 may write `requeue` or `give up` before it exits, in their environment.
+rank 0 may write a word of slurm.ending.Wish before it exits, in their environment.
 """
 
 from __future__ import annotations
@@ -20,15 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slurm.command import run_command
-from slurm.component_states import ask_component_states, is_preempted
 from slurm.ending import REQUEUE_ME, Ended, Next, Wish, decide, parse_wish
-from slurm.errors import CommandError
-from slurm.heal import bring_along
-from slurm.requeue import held_back, requeue
+from slurm.own_job import OwnJob
 from slurm.say import say
-from slurm.state import JobState
 from slurm.step import NOT_FOUND, run_step
-from slurm.steps import clear_steps, list_steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,9 +32,6 @@ if TYPE_CHECKING:
     from slurm.query import Runner
 
 _SURVIVED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-_GUARD_DEADLINE_S = 60.0
-_STATE_DEADLINE_S = 120.0
-_STATE_PAUSE_S = 5.0
 _END_DEADLINE_S = 60.0
 _POLL_S = 0.1
 
@@ -62,14 +54,12 @@ class Batch:
         linger_s: float = 90.0,
         run: Runner = run_command,
     ) -> None:
-        self._srun, self._environment, self._run = list(srun), dict(environment), run
+        self._srun, self._environment = list(srun), dict(environment)
+        self._job = OwnJob(environment, run=run)
         self._wish_file, self._folder = wish_file, folder
         self._max_attempts, self._linger_s = max_attempts, linger_s
         self._job_id = environment["SLURM_JOB_ID"]
-        self._leader = environment.get("SLURM_HET_JOB_ID", self._job_id)
-        self._components = component_ids(environment)
         self._heard: set[int] = set()
-        self._kept: frozenset[str] = frozenset()
 
     def run(self) -> int:
         """Run the step, again where that helps; return the batch script's exit code."""
@@ -77,9 +67,9 @@ class Batch:
             signal.signal(number, self._hear)
         attempt = 0
         while True:
-            cleared = self._guard(first=attempt == 0)
+            cleared = self._job.end_left_over_steps(first=attempt == 0)
             if attempt > 0 and not cleared:
-                say(f"a node seems to be lost, sending job {self._leader} back to the queue")
+                say(f"a node seems to be lost, sending job {self._job.leader} back to the queue")
                 return self._requeue()
             self._remove_stale_results()
             more = {"HETJOB_ATTEMPT": str(attempt), "HETJOB_EXIT_WISH": str(self._wish_file)}
@@ -97,47 +87,21 @@ class Batch:
                 case Next.TRY_AGAIN:
                     say(f"{how}, trying again (attempt {attempt + 1} of {self._max_attempts})")
                 case Next.REQUEUE:
-                    say(f"{how}, sending job {self._leader} back to the queue")
+                    say(f"{how}, sending job {self._job.leader} back to the queue")
                     return self._requeue()
                 case Next.END:
                     if end_code != 0:
                         say(f"{how}, ending with {end_code}")
-                        self._bring_along()
+                        if signal.SIGTERM in self._heard:
+                            self._job.bring_along()
                     self._write_exit_code(end_code)
                     return end_code
 
     def _hear(self, number: int, _frame: object) -> None:
-        """Note a signal. Its tasks hear Slurm's signals themselves; srun must not hear TERM."""
+        """Note a signal; nothing else: the tasks hear Slurm's signals themselves."""
         if number not in self._heard:
             say(f"heard {signal.Signals(number).name}")
         self._heard.add(number)
-
-    def _guard(self, *, first: bool) -> bool:
-        """End steps of an earlier life or attempt: srun could not create its own beside them.
-
-        Returns whether none is left, as far as Slurm tells. Component 0 may have steps that the
-        script's own setup has started: they are kept.
-        """
-
-        def leftovers() -> list[str]:
-            ids = self._components[1:] if first else self._components
-            return [step for step in list_steps(ids, run=self._run) if step not in self._kept]
-
-        try:
-            if first:
-                if self._max_attempts > 1:
-                    self._kept = frozenset(list_steps(self._components[:1], run=self._run))
-                if len(self._components) == 1:
-                    return True
-            found, left = clear_steps(leftovers, deadline_s=_GUARD_DEADLINE_S, run=self._run)
-        except CommandError as error:
-            say(f"cannot look for steps of an earlier life: {error}")
-            return True
-        if left:
-            say(f"still there after {_GUARD_DEADLINE_S:g} s: {' '.join(left)}")
-        elif found:
-            say(f"ended what an earlier life or attempt had left: {' '.join(found)}")
-        return not left
 
     def _remove_stale_results(self) -> None:
         """Remove what must not be taken for this step's result or wish."""
@@ -161,37 +125,14 @@ class Batch:
         if wish is Wish.DONE:
             return ended
         # srun says 0 after a node's failure, too; but a success is not kept waiting for Slurm.
-        patience_s = _STATE_DEADLINE_S if code else 0.0
-        ended = replace(ended, states=self._states(patience_s))
+        ended = replace(ended, states=self._job.states(patient=code != 0))
         if wish is not Wish.LEAVE:
             return ended
-        try:
-            return replace(ended, preempted=is_preempted(self._leader, run=self._run))
-        except CommandError as error:
-            say(f"cannot ask whether the job is preempted, so it is taken to be: {error}")
-            return replace(ended, preempted=True)
-
-    def _states(self, patience_s: float = _STATE_DEADLINE_S) -> dict[int, JobState] | None:
-        """Ask until Slurm answers; None, after one line if there was patience, if it does not."""
-        deadline = time.monotonic() + patience_s
-        while True:
-            try:
-                return ask_component_states(self._leader, run=self._run)
-            except CommandError as error:
-                if "not on the PATH" in str(error) or time.monotonic() >= deadline:
-                    if patience_s:
-                        say(f"cannot ask for the job's state: {error}")
-                    return None
-            time.sleep(_STATE_PAUSE_S)
+        return replace(ended, preempted=self._job.is_preempted())
 
     def _requeue(self) -> int:
         """Send the job back to the queue and wait to be ended; return the exit code."""
-
-        def is_running() -> bool:
-            states = self._states()
-            return states is None or states.get(0) is JobState.RUNNING
-
-        problem = requeue(self._leader, run=self._run, is_running=is_running)
+        problem = self._job.requeue()
         if problem is not None:
             say(f"not requeued: {problem}; ending with {REQUEUE_ME}, which RequeueExit may name")
             self._write_exit_code(REQUEUE_ME)
@@ -202,54 +143,15 @@ class Batch:
             time.sleep(_POLL_S)
         return REQUEUE_ME
 
-    def _bring_along(self) -> None:
-        """See to it that Slurm, if it has requeued the leader, has requeued all components."""
-        if signal.SIGTERM not in self._heard or len(self._components) == 1:
-            return
-        restarts = int(self._environment.get("SLURM_RESTART_COUNT", "0"))
-        try:
-            with held_back(signal.SIGTERM):
-                found = bring_along(self._leader, restarts, run=self._run)
-        except CommandError as error:
-            say(f"cannot ask whether all components are requeued: {error}")
-            return
-        if found:
-            numbers = ", ".join(str(index) for index in found)
-            say(f"Slurm has requeued this job without component {numbers}: requeued it, too")
-
     def _write_exit_code(self, code: int) -> None:
         if self._folder is not None:
             path = self._folder / f"{self._job_id}_exit_code"
             path.write_text(f"{code}\n", encoding="utf-8")
 
 
-def component_ids(environment: Mapping[str, str]) -> list[str]:
-    """Give the job ids of all components; component 0's is the job's own."""
-    size = int(environment.get("SLURM_HET_SIZE", "1"))
-    own = environment["SLURM_JOB_ID"]
-    others = [environment.get(f"SLURM_JOB_ID_HET_GROUP_{k}") for k in range(1, size)]
-    return [own, *(one for one in others if one is not None)]
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m slurm.batch",
-        usage="%(prog)s [--max-attempts N] [--job-folder F] -- srun ...",
-        description="Run srun as a batch script should, and again where that helps.",
-    )
-    parser.add_argument("--max-attempts", type=int, default=3, help="steps in one life of the job")
-    parser.add_argument(
-        "--linger", type=float, default=90.0, metavar="S", help="seconds for srun after a wish"
-    )
-    parser.add_argument("--job-folder", type=Path, help="where exit_wish and results lie")
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    split = words.index("--") if "--" in words else len(words)
-    given, srun = parser.parse_args(words[:split]), words[split + 1 :]
-    if not srun:
-        parser.error("no command: write -- and the whole srun command behind it")
-    if "SLURM_JOB_ID" not in os.environ:
-        parser.error("SLURM_JOB_ID is not set: a batch script runs this, within a job")
+    given, srun = _parse(list(sys.argv[1:] if arguments is None else arguments))
     # Without a folder of the job, one on this node will do: rank 0 runs on it, too.
     folder: AbstractContextManager[str] = (
         nullcontext(str(given.job_folder))
@@ -266,6 +168,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
             linger_s=given.linger,
         )
         return batch.run()
+
+
+def _parse(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """Read the options, and the command behind ``--``. Exits with 2 for a mistake."""
+    parser = argparse.ArgumentParser(
+        prog="python -m slurm.batch",
+        usage="%(prog)s [--max-attempts N] [--linger S] [--job-folder F] -- srun ...",
+        description="Run srun as a batch script should, and again where that helps.",
+    )
+    parser.add_argument("--max-attempts", type=int, default=3, help="steps in one life of the job")
+    parser.add_argument("--linger", type=float, default=90.0, help="seconds for srun after a wish")
+    parser.add_argument("--job-folder", type=Path, help="where exit_wish and results lie")
+    split = words.index("--") if "--" in words else len(words)
+    given, srun = parser.parse_args(words[:split]), words[split + 1 :]
+    if not srun:
+        parser.error("no command: write -- and the whole srun command behind it")
+    if "SLURM_JOB_ID" not in os.environ:
+        parser.error("SLURM_JOB_ID is not set: a batch script runs this, within a job")
+    return given, srun
 
 
 if __name__ == "__main__":

@@ -72,14 +72,15 @@ class Controller:
     def _begins_again(self) -> bool:
         """Tell whether the tasks are to be started again, as the batch script does on Slurm.
 
-        A wish to be requeued begins another life; without a wish a failure is tried again.
+        A wish to be requeued, or a TERM that made the tasks leave, begins another life; without a
+        wish a failure is tried again. The wishes are those of slurm.ending.
         """
         wish_file = Path(self._spec["wish_file"])
         wish = wish_file.read_text(encoding="utf-8").strip() if wish_file.exists() else ""
         wish_file.unlink(missing_ok=True)
         if self._ending_as in (None, "CANCELLED") or self._signalled:
             return False
-        if wish == "requeue":
+        if wish in ("requeue", "leave"):
             self._life, self._attempt = self._life + 1, 0
             return True
         self._attempt += 1

@@ -53,19 +53,71 @@ def test_a_killed_worker_ends_the_job_and_is_named_as_the_cause(cluster, endless
     eventually(lambda: not processes_of(endless.folder.parent), 30)
 
 
-def test_a_requeued_job_ends_in_the_state_of_an_undisturbed_one(
-    cluster, tmp_path, job_file, eventually
-):
-    longer = ("training.max_steps=300", "training.epochs=1000", "checkpoint.every_steps=25")
-    run = follow(submit(tmp_path / "run", job_file, *longer, cluster=cluster))
+LONGER = ("training.max_steps=300", "training.epochs=1000", "checkpoint.every_steps=25")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """Give the digest of the same job when nothing happens to it."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    (folder / "tiny.toml").write_text(JOB)
+    more = ("ps.nodes=1", "ps.tasks_per_node=2")
+    run = submit(folder / "run", folder / "tiny.toml", *LONGER, *more, "--executor", "local")
+    return run.summary["state_digest"]
+
+
+@pytest.fixture
+def longer(cluster, tmp_path, job_file, eventually):
+    """Give a job that has saved its first checkpoint; its servers are on one node of two."""
+    more = ("ps.nodes=1", "ps.tasks_per_node=2")
+    run = follow(submit(tmp_path / "run", job_file, *LONGER, *more, cluster=cluster))
     eventually(lambda: list(run.folder.glob("checkpoints/step-*")), 60)
-    cluster.run(["scontrol", "requeue", run.job_id])
-    undisturbed = submit(tmp_path / "local", job_file, *longer, "--executor", "local")
-    cluster.wait_for_state(run.job_id, {"COMPLETED"}, 180)
-    assert run.summary["state_digest"] == undisturbed.summary["state_digest"]
-    assert run.summary["requeues"] == 1
-    assert any(name.startswith("rank-000-master.gen-1") for name in run.logs)
-    assert run.metrics[-1]["step"] == 300
+    yield run
+    cluster.run(["scancel", run.job_id], check=False)
+
+
+def test_a_requeued_job_ends_in_the_state_of_an_undisturbed_one(cluster, longer, undisturbed):
+    cluster.run(["scontrol", "requeue", longer.job_id])
+    cluster.wait_for_state(longer.job_id, {"COMPLETED"}, 180)
+    assert longer.summary["state_digest"] == undisturbed
+    assert longer.summary["requeues"] == 1
+    assert any(name.startswith("rank-000-master.gen-1") for name in longer.logs)
+    assert longer.metrics[-1]["step"] == 300
+
+
+def test_a_warned_job_saves_at_its_step_and_requeues_itself(cluster, longer, undisturbed):
+    cluster.run(["scancel", "--signal=USR2", longer.job_id])
+    cluster.wait_for_state(longer.job_id, {"COMPLETED"}, 180)
+    assert longer.summary["state_digest"] == undisturbed
+    assert longer.summary["requeues"] == 1
+    lives = [json.loads(line) for line in (longer.folder / "lives.jsonl").open()]
+    assert [one["life"] for one in lives] == [0, 1]
+    left_at = [line for line in longer.log("ps0", "0.0.0").splitlines() if "asked to save" in line]
+    assert left_at
+
+
+def test_a_killed_task_costs_an_attempt_in_the_same_life(cluster, longer, undisturbed):
+    victim = next(
+        pid
+        for pid, environment in processes_of(longer.folder.parent).items()
+        if environment["SLURM_PROCID"] == "1" and "submitit" in environment["command"]
+    )
+    os.kill(victim, signal.SIGKILL)
+    cluster.wait_for_state(longer.job_id, {"COMPLETED"}, 180)
+    assert longer.summary["state_digest"] == undisturbed
+    assert longer.summary["requeues"] == 0
+
+
+def test_the_loss_of_the_masters_only_node_is_survived(cluster, longer, undisturbed):
+    """Slurm requeues component 0 alone, and the trainers of the life before still hold theirs."""
+    (host,) = {one["host"] for one in map(json.loads, (longer.folder / "lives.jsonl").open())}
+    cluster.crash_node(host)
+    try:
+        cluster.wait_for_state(longer.job_id, {"COMPLETED"}, 200)
+    finally:
+        cluster.boot_node(host)
+    assert longer.summary["state_digest"] == undisturbed
+    assert longer.summary["requeues"] == 1
 
 
 def workers(run):

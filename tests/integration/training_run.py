@@ -90,9 +90,9 @@ class Training:
         """Who has a log, as in `rank-001-ps0`, once for each of the rank's generations."""
         return [name.partition(".gen-")[0] for name in self.logs]
 
-    def log(self, name: str) -> str:
-        """Give the text of the log of a rank that had one generation."""
-        (path,) = (self.folder / "logs").glob(f"rank-*-{name}.gen-*.log")
+    def log(self, name: str, generation: str = "*") -> str:
+        """Give the text of the log of a rank's generation, the only one if none is named."""
+        (path,) = (self.folder / "logs").glob(f"rank-*-{name}.gen-{generation}.log")
         return path.read_text()
 
 

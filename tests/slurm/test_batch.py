@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from slurm.batch import Batch, component_ids
+from slurm.batch import Batch
 from slurm.command import CommandResult
 from slurm.errors import CommandError
+from slurm.own_job import component_ids
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {
