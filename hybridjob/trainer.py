@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -162,6 +163,11 @@ class Trainer:
         with timed("compute"):
             vectors = pooled(self._tables, found, batch)
             loss = self._dense.backward(batch, vectors, weight)
+            if not math.isfinite(loss):  # before it spoils the tables, and a checkpoint
+                raise ModelError(
+                    f"the loss is {loss} at step {self._step}: lower the learning rates "
+                    "(training.table_optimizer.lr, training.dense_optimizer.lr), or see the data"
+                )
             self._dense.update()
         with timed("push"):
             scale = 1.0 / num_trainers if synchronous else 1.0
