@@ -79,7 +79,7 @@ def assert_one_clear_message(run, expected):
         (["model.factory=sample_model:nothing"], "has no function 'nothing'"),
         (["training.dense_optimizer.name=Adamm"], "'Adamm', but torch.optim has ASGD"),
         (["training.loss=cross_entropy"], "wants one value a class"),
-        (["training.table_optimizer.lr=1e30"], "lower the learning rates"),
+        (["training.dense_optimizer={name='SGD', lr=1e30}"], "lower the learning rates"),
         (["network.interface=eth99"], "network.interface is 'eth99', but"),
     ],
 )
