@@ -12,7 +12,6 @@ import contextlib
 import itertools
 import logging
 import math
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +29,9 @@ from hybridjob.evaluate import evaluate
 from hybridjob.logs import log_event
 from hybridjob.messages import Boundary, Finished, Left, Progress, Saved, Scores
 from hybridjob.models.build import build_model
-from hybridjob.phases import Phases
 from hybridjob.random_state import seed_all
 from hybridjob.rendezvous import join_trainers
+from hybridjob.reporting import Interval, Reporter
 from hybridjob.tables.client import TableClient, pooled
 from hybridjob.trainer_files import load_trainer, save_trainer
 
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from hybridjob.config import Job
     from hybridjob.data.batch import Batch
     from hybridjob.jobfolder import JobFolder
-    from hybridjob.messages import Begin, Report
+    from hybridjob.messages import Begin
     from hybridjob.rendezvous import World
 
 
@@ -102,7 +101,7 @@ class Trainer:
         self._interval = Interval()
         if message.checkpoint is not None:
             self._restore(Path(message.checkpoint))
-        self._last_report: remote.Pending | None = None
+        self._reporter = Reporter(world)
 
     def run(self) -> None:
         """Run all epochs, then report."""
@@ -127,7 +126,7 @@ class Trainer:
         self._report_interval()
         self._save()
         if self._leaving:
-            remote.call(self._world, 0, mailbox.report, Left(self._world.index, self._step))
+            self._reporter.send_last(Left(self._world.index, self._step))
         else:
             self._report_finished()
 
@@ -225,7 +224,7 @@ class Trainer:
         total = torch.tensor([interval.loss_sum], dtype=torch.float64)
         dist.all_reduce(total)
         self._loss = float(total) / interval.samples
-        self._report(
+        self._reporter.send(
             Progress(
                 step=self._step,
                 epoch=self._epoch,
@@ -238,11 +237,11 @@ class Trainer:
         )
 
     def _report_scores(self) -> None:
-        if self._job.data.test_fraction == 0:
+        if not (self._job.data.test_fraction or self._job.data.test_path):
             return
         metrics = evaluate(self._predictions(), self._job.training.loss)
         if metrics:
-            self._report(Scores(step=self._step, epoch=self._epoch, metrics=metrics))
+            self._reporter.send(Scores(step=self._step, epoch=self._epoch, metrics=metrics))
 
     def _predictions(self) -> Iterator[tuple[Tensor, Tensor]]:
         for batch in self._readers["test"].batches(0):
@@ -260,40 +259,12 @@ class Trainer:
             skipped_rows=skipped,
             dense_digest=self._dense.digest(),
         )
-        if self._last_report is not None:
-            self._last_report.wait()  # the master must not take the end for all there is
-        remote.call(self._world, 0, mailbox.report, finished)
-
-    def _report(self, message: Report) -> None:
-        if self._world.index != 0:
-            return
-        if self._last_report is not None:
-            self._last_report.wait()
-        self._last_report = remote.start_call(self._world, 0, mailbox.report, message)
+        self._reporter.send_last(finished)
 
     def _estimated_steps(self) -> int:
         training = self._job.training
         steps: int = self._readers["train"].estimated_batches() * training.epochs
         return max(self._step, min(steps, training.max_steps or steps))
-
-
-class Interval:
-    """What happened since the last report."""
-
-    def __init__(self) -> None:
-        self.phases = Phases()
-        self.loss_sum, self.samples = 0.0, 0
-        self._start = time.perf_counter()
-
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds since the last report."""
-        return time.perf_counter() - self._start
-
-    def add(self, loss_sum: float, samples: int) -> None:
-        """Count one step: this trainer's summed loss, all trainers' samples."""
-        self.loss_sum += loss_sum
-        self.samples += samples
 
 
 def share_of(batch_size: int, trainer: int, num_trainers: int) -> int:
