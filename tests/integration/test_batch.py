@@ -125,4 +125,5 @@ def test_steps_left_by_an_earlier_life_do_not_stop_the_next(cluster, run, eventu
         idle = ["sinfo", "-h", "-N", "-n", leader_node, "-o", "%t"]
         eventually(lambda: cluster.run(idle).stdout.strip() == "idle", 60)
     assert run.tasks()[3:] == ["1.0.0", "1.0.1", "1.0.2"]
-    assert "ended what an earlier life or attempt had left" in run.said()
+    # Whether Slurm or the guard has ended them is a matter of who came first.
+    assert not [rank for rank in (0, 1, 2) if Path(f"/proc/{run.pid(f'0.0.{rank}')}").exists()]
