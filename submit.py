@@ -1,6 +1,11 @@
 """The login node's entry: `python submit.py JOB.toml [--executor slurm|local] [key=value ...]`."""
 
-from hybridjob.cli import submit_main
+import sys
 
 if __name__ == "__main__":
-    submit_main()
+    try:
+        from hybridjob.cli import submit_main
+
+        submit_main()
+    except KeyboardInterrupt:  # before there is a job to cancel
+        sys.exit(130)

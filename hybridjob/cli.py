@@ -117,7 +117,8 @@ def _submit(
     )
     if kind == "slurm" and not wait:
         console.print(
-            f"state: squeue -j {submitted.job_id}   end it: scancel {submitted.job_id}",
+            f"state: squeue -j {submitted.job_id}   end it: scancel {submitted.job_id}\n"
+            f"how it ended, and why: {folder.summary}",
             highlight=False,
             soft_wrap=True,
         )

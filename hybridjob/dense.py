@@ -5,17 +5,20 @@ B samples of this trainer; the dense gradients are averaged over the trainers in
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from hybridjob.errors import CheckpointError, ConfigError
+from hybridjob.errors import CheckpointError, ConfigError, HybridjobError, ModelError
+from hybridjob.failures import is_consequence
 from hybridjob.loss import loss_of
+from hybridjob.models.build import line_of
 from hybridjob.tables.digest import dense_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from torch import Tensor, nn
 
@@ -49,12 +52,15 @@ class DenseModel:
         """
         if self._optimizer is not None:
             self._optimizer.zero_grad(set_to_none=True)
-        outputs = self._replicated(batch.dense.to(self.device), vectors)
+        with _users_code("the model's forward"):
+            outputs = _checked(self._replicated(batch.dense.to(self.device), vectors))
         if batch.size == 0:
             (outputs.sum() * 0.0).backward()
             return 0.0
-        loss = self._loss(outputs, batch.labels.to(self.device))
-        (loss * weight).backward()
+        with _users_code("the loss"):
+            loss = self._loss(outputs, batch.labels.to(self.device))
+        with _users_code("backward"):
+            (loss * weight).backward()
         return float(loss.detach())
 
     def update(self) -> None:
@@ -66,7 +72,8 @@ class DenseModel:
     def predict(self, batch: Batch, vectors: dict[str, Tensor]) -> Tensor:
         """Give the outputs for a batch, on the CPU, dropout and the like switched off."""
         self.module.eval()
-        outputs: Tensor = self.module(batch.dense.to(self.device), vectors)
+        with _users_code("the model's forward"):
+            outputs = _checked(self.module(batch.dense.to(self.device), vectors))
         self.module.train()
         return outputs.float().cpu()
 
@@ -101,6 +108,32 @@ class DenseModel:
     def digest(self) -> str:
         """Hash parameters, buffers and optimizer state."""
         return dense_digest(self.tensors())
+
+
+@contextlib.contextmanager
+def _users_code(what: str) -> Iterator[None]:
+    """Tell what the user's code raises as the user's mistake: starting again would not help.
+
+    Another rank's loss shows in DDP's collectives too, and memory may be free the next time.
+    """
+    try:
+        yield
+    except (HybridjobError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        if is_consequence(error):
+            raise
+        text = str(error).strip().split("\n", 1)[0]
+        raise ModelError(
+            f"{what} failed: {type(error).__name__}: {text}{line_of(error)}"
+        ) from error
+
+
+def _checked(outputs: Any) -> Tensor:
+    if not isinstance(outputs, torch.Tensor) or not outputs.is_floating_point():
+        got = outputs.dtype if isinstance(outputs, torch.Tensor) else type(outputs).__name__
+        raise ModelError(f"the model's forward must return a tensor of floats, not {got}")
+    return outputs
 
 
 def _make_optimizer(

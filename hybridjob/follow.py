@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hybridjob.jobfolder import JobFolder
 
 _POLL_S = 0.2
+_SETTLE_S = 60.0
 
 
 class Followed(Protocol):
@@ -145,6 +146,8 @@ class FollowedFailures:
             failure = None if path in self._told else read_failure(path)
             if failure is not None:
                 self._told.add(path)
+                if not failure.again:
+                    continue  # the run ends with it, and its end tells it
                 yield f"generation {path.stem.removeprefix('gen-')} failed: {failure}"
 
 
@@ -177,9 +180,14 @@ def _advance(bar: Progress, job: Followed, lines: list[dict[str, Any]]) -> None:
 
 def _slurms_word(job: Followed) -> str:
     """Say what Slurm, or the local executor, knows of a job whose ranks could say nothing."""
-    error = job.exception()
-    reason = f": {str(error).splitlines()[0]}" if error else ""
-    return f"the job ended as {job.state}{reason}"
+    deadline = time.monotonic() + _SETTLE_S
+    while job.state == "COMPLETING" and time.monotonic() < deadline:
+        time.sleep(1)
+    if job.state.startswith("CANCELLED"):
+        return "the job was cancelled"
+    lines = str(job.exception() or "").splitlines()
+    reason = next((line for line in lines if line.strip("- ") and not line.endswith(":")), "")
+    return f"the job ended as {job.state}" + (f": {reason}" if reason else "")
 
 
 def _first_cause(folder: JobFolder) -> Failure | None:

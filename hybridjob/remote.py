@@ -41,6 +41,10 @@ class Pending:
         except Exception as error:
             raise _plain(error, self._callee, self._what) from error
 
+    def then(self, function: Callable[[], None]) -> None:
+        """Call a function, from a thread of the transport, once `done` is true."""
+        self._future.add_done_callback(lambda _: function())
+
     def done(self) -> bool:
         """Tell whether a reply, or a failure, is here."""
         return bool(self._future.done())
@@ -99,7 +103,5 @@ def _plain(error: Exception, callee: str, what: str) -> PeerError | TableError:
     if refused := _REMOTE_TABLE_ERROR.search(text):
         return TableError(f"{callee}: {refused['text']}")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    cause = next(
-        (line for line in lines if not line.startswith("On WorkerInfo")), "no reason given"
-    )
+    cause = next((line for line in lines if "On WorkerInfo(" not in line), "no reason given")
     return PeerError(f"{callee} did not answer {what}: {cause}")

@@ -82,7 +82,7 @@ class Task:
             for number in itertools.count():
                 generation = f"{self._placement.restart_count}.{self._attempt}.{number}"
                 code = self._run_generation(generation)
-                if code == 0 or self._is_complete():
+                if self._is_complete() or (code == 0 and self._placement.rank != 0):
                     self._wish("done")
                     return
                 if code == LEFT or self._warned_by == signal.SIGUSR2:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -29,10 +30,10 @@ def build_model(model: Model, schema: Schema, *, seed: int) -> tuple[nn.Module, 
     torch.manual_seed(seed)
     try:
         made = factory(schema, **model.options)
-    except Exception as error:
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
         raise ModelError(
             f"the model factory {model.path} failed: {type(error).__name__}: {error}"
-            f"{_place_of(error)}"
+            f"{line_of(error)}"
         ) from error
     return _checked(made, model.path)
 
@@ -49,7 +50,7 @@ def _find(path: str) -> Factory:
     except Exception as error:
         raise ModelError(
             f"importing the model factory {path} failed: {type(error).__name__}: {error}"
-            f"{_place_of(error)}"
+            f"{line_of(error)}"
         ) from error
     factory = getattr(module, name, None)
     if not callable(factory):
@@ -57,10 +58,16 @@ def _find(path: str) -> Factory:
     return factory  # type: ignore[no-any-return]
 
 
-def _place_of(error: Exception) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    outside = [frame for frame in frames if frame.filename != __file__]
-    return f" ({outside[-1].filename}:{outside[-1].lineno})" if outside else ""
+def line_of(error: BaseException) -> str:
+    """Give ` (file:line)` of the user's own code that raised, or nothing if none did."""
+    torch_folder = str(Path(torch.__file__).parent)
+    ours = str(Path(__file__).parent.parent)
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith((torch_folder, ours, "<"))
+    ]
+    return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
 
 
 def _checked(made: Any, path: str) -> tuple[nn.Module, list[Table]]:

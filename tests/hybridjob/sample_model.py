@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from hybridjob import Table
+from hybridjob.models.click import factory as click
 
 
 class SampleModel(nn.Module):
@@ -40,6 +41,22 @@ def factory(schema):
     tables = tables_of(schema)
     widths = {name: table.embedding_dim for table in tables for name in table.feature_names}
     return SampleModel(schema.num_dense, widths), tables
+
+
+def failing_forward(schema):
+    module, tables = click(schema)
+    module.forward = lambda dense, features: dense.new_zeros(len(dense)).view(7, 99)
+    return module, tables
+
+
+def forward_without_a_result(schema):
+    module, tables = click(schema)
+    module.forward = lambda dense, features: None
+    return module, tables
+
+
+def leaving_factory(schema):
+    raise SystemExit(3)
 
 
 def failing_factory(schema):

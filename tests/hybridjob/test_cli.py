@@ -21,6 +21,21 @@ def test_the_dry_run_needs_no_slurm_and_shows_both_components():
     assert "--het-group=1" in done.stdout
 
 
+def test_the_readmes_commands_for_a_cluster_are_accepted(tmp_path):
+    readme = (ROOT / "README.md").read_text()
+    shown = readme.replace("\\\n", " ").splitlines()
+    (command,) = (line for line in shown if "ps.partition=bigmem" in line)
+    words = [word for word in command.split() if "=" in word]
+    done = submit(EXAMPLE, "--dry-run", *words)
+    assert done.returncode == 0, done.stderr
+    block = readme.split("```toml\n")[1].split("```")[0]
+    job_file = tmp_path / "job.toml"
+    data = '[data]\nformat = "synthetic"\nnum_samples = 9\nnum_dense = 1\n'
+    job_file.write_text('name = "x"\n' + block + data)
+    done = submit(job_file, "--dry-run")
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_dry_run_is_the_same_each_time():
     first, second = (submit(EXAMPLE, "--dry-run").stdout for _ in range(2))
     assert first == second

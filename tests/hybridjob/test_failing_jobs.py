@@ -75,6 +75,15 @@ def assert_one_clear_message(run, expected):
         (["data.categorical.0.column=usr"], "there is no column 'usr': did you mean 'user'?"),
         (["data.categorical.0.num_embeddings=40"], "line 42, column 'user': id 40 is out of range"),
         (["model.factory=sample_model:failing_factory"], "RuntimeError: no model for 0 dense"),
+        (
+            ["model.factory=sample_model:failing_forward"],
+            "the model's forward failed: RuntimeError",
+        ),
+        (
+            ["model.factory=sample_model:forward_without_a_result"],
+            "a tensor of floats, not NoneType",
+        ),
+        (["model.factory=sample_model:leaving_factory"], "SystemExit: 3"),
         (["model.factory=no_such_module:make"], "No module named 'no_such_module'"),
         (["model.factory=sample_model:nothing"], "has no function 'nothing'"),
         (["training.dense_optimizer.name=Adamm"], "'Adamm', but torch.optim has ASGD"),
