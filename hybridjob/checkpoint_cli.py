@@ -36,14 +36,20 @@ _Folder = Annotated[
 def list_checkpoints(folder: _Folder) -> None:
     """List checkpoints, oldest first."""
     table = Table(show_edge=False, pad_edge=False)
-    for heading in ("checkpoint", "step", "epoch", "servers", "trainers", "MB", "age"):
+    for heading in ("checkpoint", "step", "epoch", "servers", "trainers", "MB", "age", "base"):
         table.add_column(heading, justify="left" if heading == "checkpoint" else "right")
     for one in _checkpoints(folder):
         manifest = read_manifest(one)
         megabytes = sum(file.size for file in manifest.files) / 1e6
         numbers = (manifest.step, manifest.epoch, manifest.servers, manifest.trainers)
         age = _age(time.time() - one.stat().st_mtime)
-        table.add_row(one.name, *(str(number) for number in numbers), f"{megabytes:,.1f}", age)
+        table.add_row(
+            one.name,
+            *(str(number) for number in numbers),
+            f"{megabytes:,.1f}",
+            age,
+            manifest.base or "-",
+        )
     Console().print(table)
 
 
@@ -59,7 +65,8 @@ def verify_checkpoints(folder: _Folder) -> None:
             typer.echo(f"{one.name}: DAMAGED: {error}")
         else:
             size = sum(file.size for file in manifest.files)
-            typer.echo(f"{one.name}: ok, {len(manifest.files)} files, {size:,} bytes")
+            more = f", and its base {manifest.base}" if manifest.base else ""
+            typer.echo(f"{one.name}: ok, {len(manifest.files)} files, {size:,} bytes{more}")
     if damaged:
         raise typer.Exit(1)
 

@@ -222,7 +222,21 @@ class Checkpoint(Section):
     every_steps: int = Field(default=0, ge=0)
     """Steps between two checkpoints; 0 saves at the end only."""
     keep_last: PositiveInt = 2
-    """How many checkpoints stay; older ones are removed once a newer one is durable."""
+    """How many checkpoints stay; older ones are removed once a newer one is durable. Those that
+    they need stay too."""
+    keep_every: int = Field(default=0, ge=0)
+    """Checkpoints at multiples of so many steps stay for ever; 0: none."""
+    write_behind: bool = True
+    """Copy the state in memory and write it while training goes on, if there is memory for it:
+    as much again as the tables and their optimizer take. Else training waits."""
+    full_every: int = Field(default=8, ge=0)
+    """So many checkpoints hold only the rows touched since the last whole one, then comes another
+    whole one; 0: all are whole."""
+    max_delta_fraction: float = Field(default=0.3, ge=0, le=1)
+    """A whole checkpoint is written when more than this share of all rows was touched since the
+    last."""
+    restart_from_zero: bool = False
+    """Begin at step 0 if there are checkpoints but none verifies; else that is an error."""
     max_failures: PositiveInt = 3
     """Checkpoints in a row that may fail to be written before the run ends with an error."""
 
@@ -272,7 +286,9 @@ class Job(Section):
     @classmethod
     def _usable_as_a_folder(cls, value: str) -> str:
         if not _NAME.match(value):
-            raise ValueError("must be of letters, digits, dots, dashes and underscores")
+            raise ValueError(
+                "must be of letters, digits, dots, dashes and underscores, no dot first"
+            )
         return value
 
     @model_validator(mode="before")

@@ -33,5 +33,9 @@ class CheckpointError(HybridjobError):
     """A checkpoint could not be written, or is damaged; the text names the file."""
 
 
+class DamageError(CheckpointError):
+    """Bytes of a checkpoint are missing or not what its manifest says: an older one must do."""
+
+
 class LaunchError(HybridjobError):
     """The job could not be submitted or started."""

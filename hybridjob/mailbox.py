@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 from hybridjob.inbox import Inbox
 
 if TYPE_CHECKING:
+    from hybridjob.checkpoint.order import SaveOrder
     from hybridjob.messages import Begin, Report
 
 begins: Inbox[Begin] = Inbox()
 """At a trainer: the master's word to begin."""
-saves: Inbox[str] = Inbox()
-"""At a trainer: the folder to save to."""
+saves: Inbox[SaveOrder | bool] = Inbox()
+"""At a trainer: what to save, False if nothing."""
 resumes: Inbox[bool] = Inbox()
-"""At a trainer: whether the checkpoint is durable."""
+"""At a trainer: go on."""
 leaving = threading.Event()
 """At a trainer: it was asked to save and leave."""
 stops: Inbox[bool] = Inbox()
@@ -32,14 +33,14 @@ def begin(message: Begin) -> None:
     begins.put(message)
 
 
-def save(draft: str) -> None:
-    """Run on a trainer: write your files of a checkpoint into this folder."""
-    saves.put(draft)
+def save(order: SaveOrder | None) -> None:
+    """Run on a trainer: write your files of a checkpoint, or none: go on."""
+    saves.put(order or False)
 
 
-def resume(durable: bool) -> None:  # noqa: FBT001 - it travels as a positional argument
-    """Run on a trainer: go on; the checkpoint is durable, or could not be written."""
-    resumes.put(durable)
+def resume() -> None:
+    """Run on a trainer: go on; your gradients no longer reach the checkpoint."""
+    resumes.put(True)
 
 
 def leave() -> None:

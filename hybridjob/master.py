@@ -9,7 +9,6 @@ import time
 from typing import TYPE_CHECKING
 
 from hybridjob import mailbox, remote
-from hybridjob.checkpoint.manifest import newest_valid
 from hybridjob.data.prepare import prepare
 from hybridjob.data.schema_of import schema_of, vocabulary_sizes
 from hybridjob.errors import DataError, PeerError
@@ -17,14 +16,17 @@ from hybridjob.jobfolder import write_atomically
 from hybridjob.liveness import PeerWatch
 from hybridjob.lives import read_lives
 from hybridjob.logs import log_event
-from hybridjob.messages import Begin, Boundary, Finished, Left, Progress, Saved, Scores
+from hybridjob.messages import Begin, Boundary, Finished, Left, Progress, Saved, Scores, Woken
 from hybridjob.metrics import MetricsWriter
 from hybridjob.models.build import build_model
+from hybridjob.restoring import Restored, restore
 from hybridjob.saving import Saving
 from hybridjob.tables import server as remote_server
 from hybridjob.tables.digest import add_sums, state_digest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from hybridjob.config import Job
     from hybridjob.jobfolder import JobFolder
     from hybridjob.messages import Report
@@ -61,58 +63,39 @@ class Master:
         schema = schema_of(data, vocabulary_sizes(data, self._folder.vocabularies))
         _, tables = build_model(self._job.model, schema, seed=self._job.seed)
         self._saving.tables = tables
-        checkpoint = self._find_checkpoint()
-        table_bytes = self._create_tables(tables, checkpoint)
-        self._begin(schema, tables, checkpoint)
+        restored = self._create_tables(tables)
+        self._begin(schema, tables, restored.folder)
         with MetricsWriter(self._folder) as metrics:
             self._watch(metrics)
         if not self._left:
-            self._write_summary(table_bytes)
+            self._write_summary(restored.table_bytes)
         ranks = range(1, self._world.layout.num_tasks)
         remote.call_each(self._world, ranks, mailbox.stop, not self._left)
         return not self._left
 
-    def _find_checkpoint(self) -> str | None:
-        found, damage = newest_valid(self._folder.checkpoints)
-        for line in damage:
-            log_event(logger, f"passed over a damaged checkpoint: {line}", logging.WARNING)
-        if found is None:
-            log_event(logger, "no checkpoint yet: beginning at step 0")
-        else:
-            log_event(logger, "going on from a checkpoint", folder=found)
-        return None if found is None else str(found)
-
-    def _create_tables(self, tables: list[Table], checkpoint: str | None) -> int:
-        limit = self._job.training.stall_timeout_s
-        servers = self._world.layout.server_ranks
-        num_bytes: int = sum(
-            remote.call_each(
-                self._world,
-                servers,
-                remote_server.create_shards,
-                tables,
-                self._job,
-                checkpoint,
-                timeout_s=limit,
-            )
-        )
+    def _create_tables(self, tables: list[Table]) -> Restored:
+        restored = restore(self._job, self._world, tables, self._folder.checkpoints)
+        if restored.folder is not None and restored.manifest is not None:
+            self._saving.restored(restored.folder, restored.manifest)
         rows = sum(table.num_embeddings for table in tables)
         log_event(
-            logger, "tables ready", tables=len(tables), rows=rows, mb=num_bytes / 1e6,
-            servers=len(servers),
+            logger, "tables ready", tables=len(tables), rows=rows, mb=restored.table_bytes / 1e6,
+            servers=self._world.layout.num_servers,
         )  # fmt: skip
-        return num_bytes
+        return restored
 
-    def _begin(self, schema: Schema, tables: list[Table], checkpoint: str | None) -> None:
+    def _begin(self, schema: Schema, tables: list[Table], checkpoint: Path | None) -> None:
         trainers = self._world.layout.trainer_ranks
-        message = Begin(schema=schema, tables=tables, checkpoint=checkpoint)
+        folder = None if checkpoint is None else str(checkpoint)
+        message = Begin(schema=schema, tables=tables, checkpoint=folder)
         remote.call_each(self._world, trainers, mailbox.begin, message)
         log_event(logger, "training begins", trainers=len(trainers), mode=self._job.training.mode)
 
     def _watch(self, metrics: MetricsWriter) -> None:
         peers = PeerWatch(self._world, range(1, self._world.layout.num_tasks))
         heard = time.monotonic()
-        while len(self._finished) + len(self._left) < self._world.layout.num_trainers:
+        everyone = self._world.layout.num_trainers
+        while len(self._finished) + len(self._left) < everyone or self._saving.busy:
             message = mailbox.reports.poll(timeout_s=peers.interval_s)
             if message is not None:
                 heard = time.monotonic()
@@ -139,7 +122,7 @@ class Master:
                 metrics.scores(message)
                 self._scores = message.metrics
                 log_event(logger, "test", **{"step": message.step, **message.metrics})
-            case Boundary() | Saved():
+            case Boundary() | Saved() | Woken():
                 self._saving.take(message)
             case Left():
                 self._left[message.trainer] = message

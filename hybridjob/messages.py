@@ -50,7 +50,8 @@ class Scores:
 class Boundary:
     """Every trainer to the master: it stands between two steps and waits to save.
 
-    position: where its reading goes on in this epoch.
+    position: where its reading goes on in this epoch. last: it must be durable before training
+    goes on, or ends.
     """
 
     trainer: int
@@ -58,6 +59,7 @@ class Boundary:
     epoch: int
     samples: int
     position: dict[str, Any]
+    last: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +69,11 @@ class Saved:
     trainer: int
     files: list[FileEntry]
     error: str | None = None
+
+
+@dataclass(frozen=True)
+class Woken:
+    """The master to itself: a call on its way has been answered."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,4 +97,4 @@ class Left:
     step: int
 
 
-Report = Progress | Scores | Boundary | Saved | Left | Finished
+Report = Progress | Scores | Boundary | Saved | Woken | Left | Finished

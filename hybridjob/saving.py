@@ -1,19 +1,30 @@
-"""The master's part of a checkpoint: all trainers stand at one step, then all ranks write."""
+"""The master's part of a checkpoint: all trainers stand at one step, then all ranks save.
+
+Servers and trainers take a snapshot, the trainers go on, and the files are written behind; the
+master, which waits for nobody, publishes once all are reported. There is one checkpoint at a time.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from hybridjob import mailbox, remote
-from hybridjob.checkpoint.manifest import Manifest, begin_draft, draft_of, publish, remove_old
+from hybridjob.checkpoint.manifest import Manifest, begin_draft, draft_of, publish, remove_draft
+from hybridjob.checkpoint.order import SaveOrder
+from hybridjob.checkpoint.retention import remove_old
+from hybridjob.checkpoint.shards import shard_file
 from hybridjob.errors import CheckpointError
 from hybridjob.logs import log_event
-from hybridjob.messages import Boundary, Saved
+from hybridjob.messages import Boundary, Saved, Woken
 from hybridjob.tables import server as remote_server
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from hybridjob.checkpoint.entries import FileEntry
     from hybridjob.config import Job
     from hybridjob.jobfolder import JobFolder
@@ -23,97 +34,190 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class Base:
+    """A durable checkpoint of all rows, and how many deltas have followed it."""
+
+    folder: str
+    files: list[FileEntry]
+    deltas: int = 0
+
+
+@dataclass
+class Write:
+    """One checkpoint on its way: first the snapshots, then the files."""
+
+    boundaries: list[Boundary]
+    draft: Path
+    order: SaveOrder
+    snapshots: list[remote.Pending]
+    started: float = field(default_factory=time.monotonic)
+    stall_s: float | None = None
+    server_files: list[remote.Pending] = field(default_factory=list)
+    trainer_files: dict[int, Saved] = field(default_factory=dict)
+
+
 class Saving:
-    """Collects the trainers' words, has the servers write, publishes, lets the trainers go on."""
+    """Collects the trainers' words, has all ranks save, lets the trainers go on, publishes."""
 
     def __init__(self, job: Job, world: World, folder: JobFolder, generation: str) -> None:
         self.tables: list[Table] = []
         self._job, self._world, self._folder = job, world, folder
         self._generation = generation
-        self._draft = draft_of(folder.checkpoints, 0, generation)
         self._boundaries: dict[int, Boundary] = {}
-        self._saved: dict[int, Saved] = {}
-        self._server_calls: list[remote.Pending] = []
-        self._started = 0.0
+        self._write: Write | None = None
+        self._base: Base | None = None
+        self._durable_step: int | None = None
         self._failures = 0
-        self._draft_error: str | None = None
 
-    def take(self, message: Boundary | Saved) -> None:
-        """Take a trainer's word; act once all have spoken."""
-        everyone = self._world.layout.num_trainers
+    @property
+    def busy(self) -> bool:
+        """Tell whether a checkpoint is on its way."""
+        return self._write is not None
+
+    def restored(self, folder: Path, manifest: Manifest) -> None:
+        """Go on from a checkpoint: the next ones may be deltas to the same base."""
+        self._durable_step = manifest.step
+        if manifest.base is None:
+            self._base = Base(folder.name, _table_files(manifest.files))
+        else:
+            self._base = Base(manifest.base, manifest.base_files, manifest.deltas)
+
+    def take(self, message: Boundary | Saved | Woken) -> None:
+        """Take a trainer's word, or that a call was answered, and do what can be done now."""
         match message:
             case Boundary():
                 self._boundaries[message.trainer] = message
-                if len(self._boundaries) == everyone:
-                    self._begin()
             case Saved():
-                self._saved[message.trainer] = message
-                if len(self._saved) == everyone:
-                    self._finish()
+                if self._write is None:
+                    raise AssertionError(f"trainer {message.trainer} saved what nobody asked for")
+                self._write.trainer_files[message.trainer] = message
+            case Woken():
+                pass
+        if self._write is not None:
+            self._go_on(self._write)
+        if len(self._boundaries) == self._world.layout.num_trainers:
+            self._decide([self._boundaries[index] for index in sorted(self._boundaries)])
 
-    def _begin(self) -> None:
-        steps = {boundary.step for boundary in self._boundaries.values()}
+    def _decide(self, boundaries: list[Boundary]) -> None:
+        """Begin a checkpoint, or leave it out, or keep the trainers waiting for the one before."""
+        steps = {boundary.step for boundary in boundaries}
         if len(steps) != 1:
             raise AssertionError(f"trainers stand at different steps: {sorted(steps)}")
-        self._started = time.monotonic()
-        self._draft = draft_of(self._folder.checkpoints, steps.pop(), self._generation)
-        draft = str(self._draft)
+        (step,), last = steps, boundaries[0].last
+        if self._write is not None:
+            if last:
+                return
+            log_event(
+                logger,
+                "a checkpoint is left out, the one before is still being written: see "
+                "checkpoint.every_steps",
+                step=step,
+                writing=self._write.boundaries[0].step,
+            )
+        self._boundaries = {}
+        if self._write is not None or step == self._durable_step:
+            self._answer(None)
+            return
         try:
-            begin_draft(self._draft)
-            self._draft_error = None
-        except CheckpointError as error:  # told, and counted, once all have answered
-            self._draft_error = str(error)
-        layout, limit_s = self._world.layout, self._job.training.stall_timeout_s
-        self._server_calls = [
-            remote.start_call(self._world, rank, remote_server.save, draft, timeout_s=limit_s)
-            for rank in layout.server_ranks
-        ]
-        remote.call_each(self._world, layout.trainer_ranks, mailbox.save, draft)
-
-    def _finish(self) -> None:
-        replies = [call.wait() for call in self._server_calls]
-        saved = [self._saved[index] for index in sorted(self._saved)]
-        errors = [self._draft_error] if self._draft_error else []
-        errors += [error for _, error in replies if error]
-        errors += [one.error for one in saved if one.error]
-        files = [file for written, _ in replies for file in written]
-        files += [file for one in saved for file in one.files]
-        boundaries = [self._boundaries[index] for index in sorted(self._boundaries)]
-        self._boundaries, self._saved = {}, {}
-        try:
-            self._publish(boundaries, files, errors)
-            self._failures = 0
+            self._write = self._begin(boundaries, step)
         except CheckpointError as error:
             self._fail(error)
-        durable = self._failures == 0
-        remote.call_each(self._world, self._world.layout.trainer_ranks, mailbox.resume, durable)
+            self._answer(None)
 
-    def _publish(
-        self, boundaries: list[Boundary], files: list[FileEntry], errors: list[str]
-    ) -> None:
+    def _begin(self, boundaries: list[Boundary], step: int) -> Write:
+        draft = begin_draft(draft_of(self._folder.checkpoints, step, self._generation))
+        order = SaveOrder(
+            draft=str(draft),
+            delta=self._wants_delta(),
+            behind=self._job.checkpoint.write_behind and not boundaries[0].last,
+        )
+        if not order.delta:
+            self._base = None  # the servers count from this snapshot on, whatever becomes of it
+        write = Write(boundaries, draft, order, self._ask_servers(remote_server.save, order))
+        self._answer(order)
+        return write
+
+    def _wants_delta(self) -> bool:
+        config = self._job.checkpoint
+        if self._base is None or self._base.deltas >= config.full_every:
+            return False
+        counts = remote.call_each(
+            self._world, self._world.layout.server_ranks, remote_server.touched
+        )
+        touched, rows = (sum(column) for column in zip(*counts, strict=True))
+        return bool(touched <= config.max_delta_fraction * rows)
+
+    def _go_on(self, write: Write) -> None:
+        if write.stall_s is None:
+            if not all(call.done() for call in write.snapshots):
+                return
+            for call in write.snapshots:
+                call.wait()
+            write.stall_s = time.monotonic() - write.started
+            write.server_files = self._ask_servers(remote_server.written)
+            if write.order.behind:
+                self._resume()
+        everyone = self._world.layout.num_trainers
+        if len(write.trainer_files) < everyone or not all(c.done() for c in write.server_files):
+            return
+        try:
+            self._publish(write)
+            self._failures = 0
+        except CheckpointError as error:
+            remove_draft(write.draft)  # a full disk has room again
+            self._fail(error)
+        self._write = None
+        if not write.order.behind:
+            self._resume()
+
+    def _publish(self, write: Write) -> None:
+        results = [call.wait() for call in write.server_files]
+        results += [write.trainer_files[index] for index in sorted(write.trainer_files)]
+        errors = [one.error for one in results if one.error]
         if errors:
             raise CheckpointError(errors[0])
-        first, layout = boundaries[0], self._world.layout
-        manifest = Manifest(
+        manifest = self._manifest(write, [file for one in results for file in one.files])
+        self._folder.check_newest(self._generation)
+        folder = publish(write.draft, manifest)
+        self._durable_step = manifest.step
+        self.restored(folder, manifest)
+        config = self._job.checkpoint
+        try:
+            remove_old(
+                self._folder.checkpoints,
+                newest=manifest.step,
+                keep_last=config.keep_last,
+                keep_every=config.keep_every,
+            )
+        except OSError as error:
+            log_event(logger, f"old checkpoints stay for now: {error}", logging.WARNING)
+        log_event(
+            logger,
+            "checkpoint saved",
+            step=manifest.step,
+            kind="base" if manifest.base is None else "delta",
+            mb=sum(file.size for file in manifest.files) / 1e6,
+            stall_s=write.stall_s,
+            seconds=time.monotonic() - write.started,
+            folder=folder.name,
+        )
+
+    def _manifest(self, write: Write, files: list[FileEntry]) -> Manifest:
+        first, layout = write.boundaries[0], self._world.layout
+        base = self._base if write.order.delta else None
+        return Manifest(
             step=first.step,
             epoch=first.epoch,
             samples=first.samples,
             servers=layout.num_servers,
             trainers=layout.num_trainers,
             tables={one.name: [one.num_embeddings, one.embedding_dim] for one in self.tables},
-            positions=[boundary.position for boundary in boundaries],
+            positions=[boundary.position for boundary in write.boundaries],
             files=files,
-        )
-        self._folder.check_newest(self._generation)
-        folder = publish(self._draft, manifest)
-        remove_old(self._folder.checkpoints, self._job.checkpoint.keep_last)
-        log_event(
-            logger,
-            "checkpoint saved",
-            step=manifest.step,
-            mb=sum(file.size for file in files) / 1e6,
-            seconds=time.monotonic() - self._started,
-            folder=folder.name,
+            base=base.folder if base else None,
+            base_files=base.files if base else [],
+            deltas=base.deltas + 1 if base else 0,
         )
 
     def _fail(self, error: CheckpointError) -> None:
@@ -131,3 +235,25 @@ class Saving:
             logging.WARNING,
             in_a_row=self._failures,
         )
+
+    def _ask_servers(self, function: Callable[..., Any], *args: Any) -> list[remote.Pending]:
+        """Call all servers; each answer wakes the master."""
+        calls = [
+            remote.start_call(
+                self._world, rank, function, *args, timeout_s=self._job.training.stall_timeout_s
+            )
+            for rank in self._world.layout.server_ranks
+        ]
+        for call in calls:
+            call.then(lambda: mailbox.reports.put(Woken()))
+        return calls
+
+    def _answer(self, order: SaveOrder | None) -> None:
+        remote.call_each(self._world, self._world.layout.trainer_ranks, mailbox.save, order)
+
+    def _resume(self) -> None:
+        remote.call_each(self._world, self._world.layout.trainer_ranks, mailbox.resume)
+
+
+def _table_files(files: list[FileEntry]) -> list[FileEntry]:
+    return [file for file in files if shard_file(file) is not None]

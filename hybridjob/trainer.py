@@ -20,14 +20,15 @@ import torch.distributed as dist
 
 from hybridjob import mailbox, remote
 from hybridjob.checkpoint.manifest import read_manifest
+from hybridjob.checkpoint.order import SaveOrder
 from hybridjob.data.batch import empty_batch
 from hybridjob.data.prefetch import prefetched
 from hybridjob.data.reader import open_reader
 from hybridjob.dense import DenseModel
-from hybridjob.errors import CheckpointError, ModelError
+from hybridjob.errors import ModelError
 from hybridjob.evaluate import evaluate
 from hybridjob.logs import log_event
-from hybridjob.messages import Boundary, Finished, Left, Progress, Saved, Scores
+from hybridjob.messages import Boundary, Finished, Left, Progress, Scores
 from hybridjob.models.build import build_model
 from hybridjob.random_state import seed_all
 from hybridjob.rendezvous import join_trainers
@@ -96,7 +97,6 @@ class Trainer:
         self._step = self._epoch = self._samples = 0
         self._loss = float("nan")
         self._position: dict[str, Any] | None = None
-        self._saved_step = -1
         self._leaving = False
         self._interval = Interval()
         if message.checkpoint is not None:
@@ -114,7 +114,7 @@ class Trainer:
                     if self._step % training.log_every_steps == 0:
                         self._report_interval()
                     if every and self._step % every == 0:
-                        self._save()
+                        self._save(last=False)
             if self._leaving:
                 break
             last = self._step == training.max_steps or epoch == training.epochs - 1
@@ -124,7 +124,7 @@ class Trainer:
                 break
             self._position = None
         self._report_interval()
-        self._save()
+        self._save(last=True)
         if self._leaving:
             self._reporter.send_last(Left(self._world.index, self._step))
         else:
@@ -177,33 +177,31 @@ class Trainer:
             self._position = batch.position
         self._interval.add(loss * batch.size, num_samples)
 
-    def _save(self) -> None:
-        """Write a checkpoint together with all others, between two steps."""
-        if self._saved_step == self._step:
-            return
+    def _save(self, *, last: bool) -> None:
+        """Have a checkpoint written together with all others, between two steps.
+
+        Training goes on once there is a snapshot; after the last one, once it is durable.
+        """
         boundary = Boundary(
             trainer=self._world.index,
             step=self._step,
             epoch=self._epoch,
             samples=self._samples,
             position=self._position or {},
+            last=last,
         )
         limit_s = self._job.training.stall_timeout_s
-        remote.call(self._world, 0, mailbox.report, boundary)
-        draft = mailbox.saves.get(timeout_s=limit_s, what="the master to begin a checkpoint")
-        try:
-            files = save_trainer(Path(draft), self._world.index, self._dense)
-            saved = Saved(trainer=self._world.index, files=files)
-        except CheckpointError as error:
-            saved = Saved(trainer=self._world.index, files=[], error=str(error))
-        remote.call(self._world, 0, mailbox.report, saved)
-        if mailbox.resumes.get(timeout_s=limit_s, what="the checkpoint to be durable"):
-            self._saved_step = self._step
+        with self._interval.phases.timed("checkpoint"):
+            remote.call(self._world, 0, mailbox.report, boundary)
+            order = mailbox.saves.get(timeout_s=limit_s, what="the master to begin a checkpoint")
+            if isinstance(order, SaveOrder):
+                save_trainer(order, self._world, self._dense)
+                mailbox.resumes.get(timeout_s=limit_s, what="the checkpoint to be taken")
 
     def _restore(self, folder: Path) -> None:
         manifest = read_manifest(folder)
         self._step, self._epoch = manifest.step, manifest.epoch
-        self._samples, self._saved_step = manifest.samples, manifest.step
+        self._samples = manifest.samples
         load_trainer(folder, manifest, self._world.index, self._dense)
         if manifest.trainers == self._world.layout.num_trainers:
             self._position = manifest.positions[self._world.index] or None

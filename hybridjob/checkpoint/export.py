@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hybridjob.checkpoint.manifest import Manifest
 
 Format = Literal["safetensors", "parquet"]
-_SHARD = re.compile(r"^table-(?P<table>.+)\.(?P<start>\d+)-\d+\.safetensors$")
+_SHARD = re.compile(r"^(?P<kind>table|delta)-(?P<table>.+)\.(?P<start>\d+)-\d+\.safetensors$")
 _CHUNK_ROWS = 65_536
 _MODULE = "module/"
 
@@ -43,7 +43,7 @@ def export_checkpoint(folder: Path, manifest: Manifest, out: Path, kind: Format)
     except OSError as error:
         raise CheckpointError(f"cannot make {out}: {error.strerror}") from error
     files = [
-        _export_table(_shards(folder, table), out / f"{table}.{kind}", kind, dim)
+        _export_table(_rows(folder, manifest, table), out / f"{table}.{kind}", kind, dim)
         for table, (_, dim) in manifest.tables.items()
     ]
     dense = out / "dense.safetensors"
@@ -53,29 +53,52 @@ def export_checkpoint(folder: Path, manifest: Manifest, out: Path, kind: Format)
     return [*files, dense]
 
 
-def _shards(folder: Path, table: str) -> list[Path]:
+def _shards(folder: Path, kind: str, table: str) -> list[Path]:
     found = [(match, path) for path in folder.iterdir() if (match := _SHARD.match(path.name))]
-    own = [(int(match["start"]), path) for match, path in found if match["table"] == table]
+    own = [
+        (int(match["start"]), path)
+        for match, path in found
+        if (match["kind"], match["table"]) == (kind, table)
+    ]
     return [path for _, path in sorted(own)]
 
 
-def _rows(shards: list[Path]) -> Iterator[NDArray[Any]]:
-    for path in shards:
+def _rows(folder: Path, manifest: Manifest, table: str) -> Iterator[NDArray[Any]]:
+    """Give all rows of a table in blocks, those of the base overlaid with the delta's."""
+    base = folder if manifest.base is None else folder.with_name(manifest.base)
+    ids, changed = _delta(_shards(folder, "delta", table))
+    first = 0
+    for path in _shards(base, "table", table):
         with safe_open(path, framework="np") as file:
             rows = file.get_slice("rows")
             count = rows.get_shape()[0]
             for start in range(0, count, _CHUNK_ROWS):
-                yield rows[start : min(start + _CHUNK_ROWS, count)]
+                block = np.array(rows[start : min(start + _CHUNK_ROWS, count)])
+                low, high = np.searchsorted(ids, [first, first + len(block)])
+                if low < high:
+                    block[ids[low:high] - first] = changed[low:high]
+                yield block
+                first += len(block)
 
 
-def _export_table(shards: list[Path], out: Path, kind: Format, dim: int) -> Path:
+def _delta(shards: list[Path]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Read the rows of a delta, and their numbers, ascending."""
+    ids, rows = [np.empty(0, np.int64)], []
+    for path in shards:
+        with safe_open(path, framework="np") as file:
+            ids.append(file.get_tensor("ids"))
+            rows.append(file.get_tensor("rows"))
+    return np.concatenate(ids), np.concatenate(rows) if rows else np.empty(0, np.float32)
+
+
+def _export_table(blocks: Iterator[NDArray[Any]], out: Path, kind: Format, dim: int) -> Path:
     if kind == "safetensors":
-        save_file({"weight": np.concatenate(list(_rows(shards)))}, out)
+        save_file({"weight": np.concatenate(list(blocks))}, out)
         return out
     schema = pa.schema([("id", pa.int64()), ("vector", pa.list_(pa.float32(), dim))])
     first = 0
     with pq.ParquetWriter(out, schema) as writer:
-        for rows in _rows(shards):
+        for rows in blocks:
             ids = pa.array(np.arange(first, first + len(rows)))
             vectors = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), dim)
             writer.write_table(pa.table([ids, vectors], schema=schema))

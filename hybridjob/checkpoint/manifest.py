@@ -1,4 +1,8 @@
-"""The manifest of a checkpoint, and the choice of the newest one that verifies."""
+"""The manifest of a checkpoint, its publication, and the choice of the newest that verifies.
+
+A base holds all rows of the tables; a delta those that were touched since its base, which its
+manifest names with the files that it needs from there. So a restore reads one base and one delta.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +12,24 @@ import shutil
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hybridjob.checkpoint.entries import FileEntry, describe
-from hybridjob.errors import CheckpointError
+from hybridjob.checkpoint.entries import FileEntry, check_file
+from hybridjob.errors import CheckpointError, DamageError
 from hybridjob.jobfolder import sync_folder, write_atomically
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-FORMAT = 1
-_MANIFEST = "manifest.json"
+FORMAT = 2
+MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
     """What a checkpoint holds.
 
-    tables: name -> [rows, columns]. positions: per trainer, where its reading goes on.
+    tables: name -> [rows, columns]. positions: per trainer, where its reading goes on. base: the
+    folder, beside this one, that base_files lie in; None if this is a base. deltas: how many
+    there have been since the base, this one counted.
     """
 
     step: int
@@ -34,6 +40,9 @@ class Manifest:
     tables: dict[str, list[int]]
     positions: list[dict[str, Any]]
     files: list[FileEntry] = field(default_factory=list)
+    base: str | None = None
+    base_files: list[FileEntry] = field(default_factory=list)
+    deltas: int = 0
     format: int = FORMAT
 
 
@@ -61,14 +70,19 @@ def begin_draft(draft: Path) -> Path:
     return draft
 
 
+def remove_draft(draft: Path) -> None:
+    """Remove what a failed attempt has left; what cannot be removed is left to `remove_old`."""
+    shutil.rmtree(draft, ignore_errors=True)
+
+
 def publish(draft: Path, manifest: Manifest) -> Path:
     """Write the manifest and give the checkpoint its name. Durable when this returns."""
     checkpoints = draft.parent
     final = folder_of(checkpoints, manifest.step)
     try:
-        write_atomically(draft / _MANIFEST, _render(asdict(manifest)))
-        if final.exists():  # a life before this one got as far and wrote the same
-            shutil.rmtree(final)
+        write_atomically(draft / MANIFEST, _render(asdict(manifest)))
+        if final.exists():  # a life before this one got as far, and what it wrote was passed over
+            set_aside(final)
         draft.replace(final)
         sync_folder(checkpoints)
     except OSError as error:
@@ -76,32 +90,34 @@ def publish(draft: Path, manifest: Manifest) -> Path:
     return final
 
 
-def remove_old(checkpoints: Path, keep_last: int) -> None:
-    """Remove all but the newest checkpoints, and what failed attempts have left."""
-    for leftover in (*checkpoints.glob(".step-*.draft"), *checkpoints.glob(".step-*.removed")):
-        shutil.rmtree(leftover)
-    for folder in all_checkpoints(checkpoints)[:-keep_last]:
-        # Renamed first, so that a half removed checkpoint never passes for one.
-        doomed = folder.with_name(f".{folder.name}.removed")
-        folder.rename(doomed)
+def set_aside(folder: Path) -> None:
+    """Remove a checkpoint; renamed first, so that a half removed one never passes for one."""
+    doomed = folder.with_name(f".{folder.name}.removed")
+    if doomed.exists():
         shutil.rmtree(doomed)
+    folder.rename(doomed)
+    shutil.rmtree(doomed)
 
 
 def read_manifest(folder: Path) -> Manifest:
     """Read a manifest. Raises CheckpointError if it is missing, damaged or not of this format."""
-    path = folder / _MANIFEST
+    path = folder / MANIFEST
     try:
         text = path.read_text(encoding="utf-8")
-        values = json.loads(text)
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"cannot read {path}: {error}") from error
+        values: dict[str, Any] = dict(json.loads(text))
+    except (OSError, ValueError, TypeError) as error:
+        raise DamageError(f"cannot read {path}: {error}") from error
     if values.get("format") != FORMAT:
-        raise CheckpointError(f"{path} has format {values.get('format')}, this is for {FORMAT}")
+        raise CheckpointError(
+            f"{path} has format {values.get('format')}, but this version of hybridjob reads only "
+            f"{FORMAT}: go on with the version that wrote it"
+        )
     if text != _render(values):
-        raise CheckpointError(f"{path} is damaged: it is not what its own sha256 says")
+        raise DamageError(f"{path} is damaged: it is not what its own sha256 says")
     del values["sha256"]
-    files = [FileEntry(**entry) for entry in values.pop("files")]
-    return Manifest(**values, files=files)
+    for key in ("files", "base_files"):
+        values[key] = [FileEntry(**entry) for entry in values[key]]
+    return Manifest(**values)
 
 
 def _render(values: dict[str, Any]) -> str:
@@ -112,20 +128,22 @@ def _render(values: dict[str, Any]) -> str:
 
 
 def verify(folder: Path) -> Manifest:
-    """Check every byte of a checkpoint. Raises CheckpointError naming the damaged file."""
+    """Check every byte of a checkpoint, and of what it needs from its base.
+
+    Raises DamageError naming the damaged file, CheckpointError if it is of another format.
+    """
     manifest = read_manifest(folder)
-    for entry in manifest.files:
-        path = folder / entry.name
-        try:
-            found = describe(path)
-        except OSError as error:
-            raise CheckpointError(f"cannot read {path}: {error.strerror}") from error
-        if found != entry:
-            raise CheckpointError(
-                f"{path} is damaged: {found.size} bytes, sha256 {found.sha256[:12]}, but the "
-                f"manifest says {entry.size} bytes, {entry.sha256[:12]}"
-            )
+    for where, entry in all_files(folder, manifest):
+        check_file(where, entry)
     return manifest
+
+
+def all_files(folder: Path, manifest: Manifest) -> list[tuple[Path, FileEntry]]:
+    """List all files that a checkpoint needs, each with the folder that it lies in."""
+    own = [(folder, entry) for entry in manifest.files]
+    if manifest.base is None:
+        return own
+    return own + [(folder.with_name(manifest.base), entry) for entry in manifest.base_files]
 
 
 def newest_valid(checkpoints: Path) -> tuple[Path | None, list[str]]:
@@ -135,8 +153,7 @@ def newest_valid(checkpoints: Path) -> tuple[Path | None, list[str]]:
     CheckpointError if there are some and none verifies: starting from zero would lose the work.
     """
     damage: list[str] = []
-    folders = all_checkpoints(checkpoints)[::-1]
-    for folder in folders:
+    for folder in all_checkpoints(checkpoints)[::-1]:
         try:
             verify(folder)
         except CheckpointError as error:
@@ -144,12 +161,24 @@ def newest_valid(checkpoints: Path) -> tuple[Path | None, list[str]]:
             continue
         return folder, damage
     if damage:
-        raise CheckpointError(
-            "no checkpoint verifies; remove the folder to start from zero: " + "; ".join(damage)
-        )
+        raise none_verifies(damage)
     return None, damage
+
+
+def none_verifies(damage: list[str]) -> CheckpointError:
+    """Say that there are checkpoints, and that none is good."""
+    return CheckpointError(
+        "no checkpoint verifies; set checkpoint.restart_from_zero = true, or remove the folder, to "
+        "start from zero: " + "; ".join(damage)
+    )
 
 
 def all_checkpoints(checkpoints: Path) -> list[Path]:
     """List the folders of all published checkpoints, oldest first."""
-    return sorted(checkpoints.glob("step-*"), key=lambda folder: folder.name)
+    named = (one for one in checkpoints.glob("step-*") if one.name.removeprefix("step-").isdigit())
+    return sorted(named, key=step_of)
+
+
+def step_of(folder: Path) -> int:
+    """Give the step that a checkpoint's folder is named after."""
+    return int(folder.name.removeprefix("step-"))

@@ -7,14 +7,19 @@ next step sees the same rows, whoever was first.
 
 from __future__ import annotations
 
+import functools
+import logging
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hybridjob.checkpoint.behind import Written, write, write_behind
 from hybridjob.checkpoint.manifest import read_manifest
-from hybridjob.checkpoint.shards import load_shard, save_shards
-from hybridjob.errors import CheckpointError, PeerError, TableError
+from hybridjob.checkpoint.memory import available_bytes, fits
+from hybridjob.checkpoint.shards import load_shard, part_of, save_parts
+from hybridjob.errors import DamageError, PeerError, TableError
+from hybridjob.logs import log_event
 from hybridjob.remote import Future, deferred
 from hybridjob.roles import index_in_role
 from hybridjob.tables.digest import RowSums, shard_sums
@@ -24,9 +29,11 @@ from hybridjob.tables.sharding import row_bounds
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from hybridjob.checkpoint.entries import FileEntry
+    from hybridjob.checkpoint.order import SaveOrder
     from hybridjob.config import Job
     from hybridjob.schema import Table
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -48,25 +55,33 @@ class Server:
     num_servers: int
     num_trainers: int
     synchronous: bool
+    servers_per_node: int = 1
     shards: list[Shard] = field(default_factory=list)
     step: int = 0
     _pushes: dict[int, Push] = field(default_factory=dict)
     _waiting: list[Future[int]] = field(default_factory=list)
+    _written: Future[Written] = field(default_factory=Future)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def create(self, tables: list[Table], job: Job, checkpoint: str | None) -> int:
-        """Make this server's shards, as new or from a checkpoint. Returns their bytes."""
+        """Make this server's shards, as new or from a checkpoint. Returns their bytes.
+
+        Raises DamageError if what it reads of the checkpoint is not what the manifest says.
+        """
         self.shards = []
         for table in tables:
             bounds = row_bounds(table.num_embeddings, self.num_servers)
             start, stop = bounds[self.index : self.index + 2]
             optimizer = job.training.table_optimizer
-            self.shards.append(Shard(table, optimizer, seed=job.seed, start=start, stop=stop))
+            shard = Shard(
+                table, optimizer, seed=job.seed, start=start, stop=stop, blank=bool(checkpoint)
+            )
+            self.shards.append(shard)
         if checkpoint is not None:
             folder = Path(checkpoint)
-            for shard in self.shards:
-                load_shard(folder, shard)
             manifest = read_manifest(folder)
+            for shard in self.shards:
+                load_shard(folder, manifest, shard)
             # Asynchronously, every trainer's push is a step of the tables.
             self.step = manifest.step * (1 if self.synchronous else manifest.trainers)
         return sum(shard.num_bytes for shard in self.shards)
@@ -105,6 +120,56 @@ class Server:
             ids = [push.ids[number] for push in pushes]
             shard.update(ids, [push.gradients[number] for push in pushes], self.step)
 
+    def touched(self) -> tuple[int, int]:
+        """Count the rows touched since the base, and all.
+
+        All count as touched if there is no memory for a copy of those that are.
+        """
+        rows = sum(shard.stop - shard.start for shard in self.shards)
+        touched = sum(shard.num_touched for shard in self.shards)
+        needed = sum(
+            shard.num_bytes * shard.num_touched // max(1, shard.stop - shard.start)
+            for shard in self.shards
+        )
+        return (touched if fits(needed, processes=self.servers_per_node) else rows), rows
+
+    def save(self, order: SaveOrder) -> None:
+        """Take a snapshot and write it behind, or write before this returns.
+
+        What came of it is the answer to `written`.
+        """
+        written: Future[Written] = Future()
+        with self._lock:
+            behind = order.behind and (order.delta or self._can_copy())
+            parts = [part_of(one, delta=order.delta, copy=behind) for one in self.shards]
+            if not order.delta:
+                for shard in self.shards:
+                    shard.forget_touched()
+            self._written = written
+        work = functools.partial(save_parts, Path(order.draft), parts)
+        if behind:
+            write_behind(work, written.set_result)
+        else:
+            written.set_result(write(work))
+
+    def written(self) -> Future[Written]:
+        """Give what came of the last `save`, once it is known."""
+        return self._written
+
+    def _can_copy(self) -> bool:
+        needed = sum(shard.bytes_to_copy for shard in self.shards)
+        available = available_bytes()
+        if not needed or fits(needed, processes=self.servers_per_node, available=available):
+            return True
+        log_event(
+            logger,
+            "no memory for a snapshot: this checkpoint is written while training waits",
+            logging.WARNING,
+            needed_mb=needed * self.servers_per_node / 1e6,
+            available_mb=available / 1e6,
+        )
+        return False
+
     def sums(self) -> RowSums:
         """Hash all shards."""
         return {name: sums for shard in self.shards for name, sums in shard_sums(shard).items()}
@@ -122,9 +187,12 @@ def this_server() -> Server:
     return _server
 
 
-def create_shards(tables: list[Table], job: Job, checkpoint: str | None) -> int:
-    """Make the server's shards; returns their bytes."""
-    return this_server().create(tables, job, checkpoint)
+def create_shards(tables: list[Table], job: Job, checkpoint: str | None) -> tuple[int, str | None]:
+    """Make the server's shards. Returns their bytes, and what of the checkpoint is damaged."""
+    try:
+        return this_server().create(tables, job, checkpoint), None
+    except DamageError as error:
+        return 0, str(error)
 
 
 def lookup(ids: list[Tensor], step: int) -> list[Tensor]:
@@ -138,12 +206,20 @@ def push(trainer: int, gradients: Push, step: int) -> Future[int]:
     return this_server().push(trainer, gradients, step)
 
 
-def save(draft: str) -> tuple[list[FileEntry], str | None]:
-    """Write the server's shards into a checkpoint. Returns the files, or why it could not."""
-    try:
-        return save_shards(Path(draft), this_server().shards), None
-    except CheckpointError as error:
-        return [], str(error)
+def touched() -> tuple[int, int]:
+    """Count the rows touched since the base, and all."""
+    return this_server().touched()
+
+
+def save(order: SaveOrder) -> None:
+    """Take a snapshot of the shards for a checkpoint; returns when training may go on."""
+    this_server().save(order)
+
+
+@deferred
+def written() -> Future[Written]:
+    """Answer when the files of the last `save` are on the disk, or could not be written."""
+    return this_server().written()
 
 
 def table_sums() -> RowSums:
@@ -161,4 +237,5 @@ def prepare(job: Job, rank: int) -> None:
             num_servers=layout.num_servers,
             num_trainers=layout.num_trainers,
             synchronous=job.training.mode == "sync",
+            servers_per_node=job.ps.tasks_per_node,
         )

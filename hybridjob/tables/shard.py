@@ -21,15 +21,31 @@ if TYPE_CHECKING:
 
 
 class Shard:
-    """Rows start <= row < stop of a table. All ids here are local: row - start."""
+    """Rows start <= row < stop of a table. All ids here are local: row - start.
+
+    blank: leave the rows undefined, for a checkpoint to fill.
+    """
 
     def __init__(
-        self, table: Table, optimizer: TableOptimizer, *, seed: int, start: int, stop: int
+        self,
+        table: Table,
+        optimizer: TableOptimizer,
+        *,
+        seed: int,
+        start: int,
+        stop: int,
+        blank: bool = False,
     ) -> None:
         self.table, self.start, self.stop = table, start, stop
-        self.rows = initial_rows(table, seed=seed, start=start, stop=stop)
+        if blank:
+            self.rows = torch.empty(stop - start, table.embedding_dim)
+        else:
+            self.rows = initial_rows(table, seed=seed, start=start, stop=stop)
         self.optimizer = make_optimizer(optimizer, num_rows=stop - start, dim=table.embedding_dim)
         self._lock = threading.Lock()
+        self._touched = torch.zeros(stop - start, dtype=torch.bool)
+        self.num_touched = 0
+        self._copy: dict[str, Tensor] = {}
 
     @property
     def tensors(self) -> dict[str, Tensor]:
@@ -62,6 +78,47 @@ class Shard:
         if merged_ids.numel():
             with self._lock:
                 self.optimizer.update(self.rows, merged_ids, merged, step)
+                self.mark_touched(merged_ids)
+
+    def mark_touched(self, ids: Tensor) -> None:
+        """Note that rows are no longer those of the base. ids: (U,) int64, no duplicates."""
+        self.num_touched += ids.numel() - int(self._touched[ids].count_nonzero())
+        self._touched[ids] = True
+
+    def forget_touched(self) -> None:
+        """Begin a new base: no row has been touched since."""
+        with self._lock:
+            self._touched.zero_()
+            self.num_touched = 0
+
+    def whole(self, *, copy: bool) -> dict[str, Tensor]:
+        """Give all rows and their optimizer state: a copy, or what is in use.
+
+        The next copy overwrites the last: new memory, page by page, takes five times as long.
+        """
+        if not copy:
+            return self.tensors
+        with self._lock:
+            if not self._copy:
+                self._copy = {name: torch.empty_like(one) for name, one in self.tensors.items()}
+            for name, tensor in self.tensors.items():
+                self._copy[name].copy_(tensor)
+        return self._copy
+
+    @property
+    def bytes_to_copy(self) -> int:
+        """Memory that `whole` would newly take for its copy."""
+        return 0 if self._copy else self.num_bytes
+
+    def touched(self) -> dict[str, Tensor]:
+        """Copy the rows touched since the base, U of them, with their optimizer state.
+
+        `ids`: (U,) int64, their numbers in the table, ascending.
+        """
+        with self._lock:
+            ids = self._touched.nonzero().squeeze(1)
+            found = {name: tensor.index_select(0, ids) for name, tensor in self.tensors.items()}
+        return {"ids": ids + self.start, **found}
 
     def _check(self, ids: Tensor) -> None:
         if ids.numel() == 0:

@@ -8,7 +8,7 @@ from safetensors.numpy import load_file
 from typer.testing import CliRunner
 
 from hybridjob.checkpoint.files import write_tensors
-from hybridjob.checkpoint.manifest import Manifest, begin_draft, draft_of, publish
+from hybridjob.checkpoint.manifest import Manifest, begin_draft, draft_of, publish, read_manifest
 from hybridjob.checkpoint_cli import app
 from hybridjob.errors import CheckpointError
 
@@ -91,3 +91,34 @@ def test_a_folder_that_exists_is_not_written_into(job_folder):
 def test_a_folder_without_checkpoints_is_one_message(tmp_path):
     with pytest.raises(CheckpointError, match="has no checkpoint: give a job's folder"):
         CliRunner().invoke(app, ["ls", str(tmp_path)], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("kind", ["safetensors", "parquet"])
+def test_a_delta_is_exported_whole(job_folder, tmp_path, kind):
+    base = job_folder / "checkpoints/step-00000020"
+    draft = begin_draft(draft_of(job_folder / "checkpoints", 30, "0.0.0"))
+    parts = {"0-3": ([1], -ROWS[1:2]), "3-7": ([3, 6], -ROWS[[3, 6]])}
+    files = [
+        write_tensors(
+            draft / f"delta-t.{cut}.safetensors", {"ids": torch.tensor(ids), "rows": rows}
+        )
+        for cut, (ids, rows) in parts.items()
+    ]
+    files.append(write_tensors(draft / "dense.safetensors", {"module/fc.weight": torch.ones(2)}))
+    publish(
+        draft,
+        Manifest(
+            step=30, epoch=1, samples=99, servers=2, trainers=1, tables={"t": [7, 5]},
+            positions=[{}], files=files, base=base.name, base_files=read_manifest(base).files,
+            deltas=1,
+        ),
+    )  # fmt: skip
+    expected = ROWS.clone()
+    expected[[1, 3, 6]] *= -1
+    assert "and its base step-00000020" in run("verify", job_folder).stdout
+    assert run("export", job_folder, tmp_path / "out", "--format", kind).exit_code == 0
+    if kind == "parquet":
+        found = np.array(pq.read_table(tmp_path / "out/t.parquet")["vector"].to_pylist())
+    else:
+        found = load_file(tmp_path / "out/t.safetensors")["weight"]
+    np.testing.assert_array_equal(found, expected.numpy())

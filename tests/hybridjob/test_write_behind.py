@@ -1,0 +1,103 @@
+"""Whole jobs whose checkpoints are written while they train, as deltas."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+from test_failing_jobs import assert_nothing_is_left
+from test_recovery import Running
+
+from hybridjob.checkpoint.manifest import all_checkpoints, read_manifest, verify
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(240)]
+
+SPARSE = [
+    "data.features.0.cardinality=40000",
+    "training.max_steps=60",
+    "checkpoint.max_delta_fraction=0.9",
+]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed")
+    return Running(folder, *SPARSE, "checkpoint.every_steps=0").end()["state_digest"]
+
+
+def checkpoints_of(running):
+    (folder,) = running.run_folder.glob("*/checkpoints")
+    return folder
+
+
+def test_deltas_written_behind_change_no_number_and_bring_a_killed_run_back(tmp_path, undisturbed):
+    running = Running(tmp_path, *SPARSE, "checkpoint.every_steps=5", "checkpoint.keep_last=100")
+    running.wait_for_step(30)
+    running.send(signal.SIGKILL, 2)
+    summary = running.end()
+    assert running.process.returncode == 0, running.stderr
+    assert summary["state_digest"] == undisturbed
+    assert summary["generations"] == 2
+    manifests = [verify(one) for one in all_checkpoints(checkpoints_of(running))]
+    assert manifests[-1].step == 60
+    assert {one.base is None for one in manifests} == {True, False}
+    whole = max(sum(file.size for file in one.files) for one in manifests if one.base is None)
+    for one in manifests:
+        assert one.base is None or sum(file.size for file in one.files) < whole / 5
+
+
+def test_a_damaged_checkpoint_costs_steps_and_no_number(tmp_path, undisturbed):
+    running = Running(tmp_path, *SPARSE, "checkpoint.every_steps=5")
+    running.wait_for_step(30)
+    running.send(signal.SIGSTOP, 0, b"submitit")  # its worker lives, nobody begins anew
+    newest = all_checkpoints(checkpoints_of(running))[-1]
+    victim = next(newest.glob("*-*.0-*.safetensors"))
+    content = victim.read_bytes()
+    victim.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    running.send(signal.SIGKILL, 0)
+    running.send(signal.SIGCONT, 0, b"submitit")
+    summary = running.end()
+    assert running.process.returncode == 0, running.stderr
+    assert summary["state_digest"] == undisturbed
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=3m", "none", str(disk)], check=False
+    )
+    if mounted.returncode:
+        pytest.skip("this machine lets nobody mount")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.mark.parametrize(("max_failures", "code"), [(100, 0), (2, 1)])
+def test_a_full_disk_is_a_warning_and_then_an_error(
+    tmp_path, small_disk, undisturbed, max_failures, code
+):
+    running = Running(
+        tmp_path, *SPARSE, "checkpoint.every_steps=10", "checkpoint.full_every=0",
+        f"checkpoint.max_failures={max_failures}", "recovery.max_restarts=0",
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while not (found := [one.parent for one in running.run_folder.glob("*/logs")]):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    (found[0] / "checkpoints").symlink_to(small_disk)
+    summary = running.end()
+    assert_nothing_is_left(running.run_folder)
+    assert running.process.returncode == code, running.stdout + running.stderr
+    assert "No space left on device" in running.stdout + running.stderr
+    if code == 0:
+        assert "a checkpoint could not be written, the one before stays" in running.stdout
+        assert summary["state_digest"] == undisturbed
+    else:
+        assert "2 checkpoints in a row could not be written" in summary["cause"]
+    newest = all_checkpoints(small_disk)[-1]
+    assert verify(newest).step == read_manifest(newest).step
