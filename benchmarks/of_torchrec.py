@@ -10,12 +10,12 @@ import os
 import warnings
 from typing import TYPE_CHECKING, Any
 
+import shapes
 import torch
 import torch.distributed as dist
 from references import loss_of, read, timed_steps
 from torch.nn.parallel import DistributedDataParallel
 
-import shapes
 from hybridjob.data.schema_of import schema_of
 
 if TYPE_CHECKING:

@@ -163,9 +163,7 @@ def train_tutorial(job: Job, trainer: int) -> float:
     replicated = DistributedDataParallel(module)
     rrefs = rpc.rpc_sync("ps", bag_rrefs)
     rrefs += [rpc.RRef(one) for one in replicated.parameters()]
-    optimizer = DistributedOptimizer(
-        _OPTIMIZERS[job.training.table_optimizer.name], rrefs, lr=0.01
-    )
+    optimizer = DistributedOptimizer(_OPTIMIZERS[job.training.table_optimizer.name], rrefs, lr=0.01)
     batches = read(job, trainer)
 
     def step(number: int) -> None:
@@ -227,7 +225,7 @@ def main() -> None:
     elif given.kind == "tutorial":
         rate = run_ranks(tutorial_rank, 4, job)
     else:
-        from of_torchrec import torchrec_rank  # noqa: PLC0415 - it may not be installed
+        from of_torchrec import torchrec_rank
 
         rate = run_ranks(torchrec_rank, 2, job)
     print(json.dumps({"samples_per_s": rate}))

@@ -1,8 +1,9 @@
 """What a parameter server does: it holds shards of the tables and answers the trainers.
 
-In synchronous mode it keeps the trainers' gradients of one step until all are here, applies their
-sum in the order of the trainers' ranks, and only then answers any of them: so every lookup of the
-next step sees the same rows, whoever was first.
+In synchronous mode it keeps the trainers' gradients of one step until all are here, and applies
+their sum in the order of the trainers' ranks. A question about the rows at the begin of a step may
+come long before: it is answered once all gradients of the steps before are in the tables, in
+asynchronous mode all but those of the last `staleness` steps.
 """
 
 from __future__ import annotations
@@ -20,11 +21,15 @@ from hybridjob.checkpoint.memory import available_bytes, fits
 from hybridjob.checkpoint.shards import load_shard, part_of, save_parts
 from hybridjob.errors import DamageError, PeerError, TableError
 from hybridjob.logs import log_event
+from hybridjob.phases import Phases
 from hybridjob.remote import Future, deferred
 from hybridjob.roles import index_in_role
 from hybridjob.tables.digest import RowSums, shard_sums
+from hybridjob.tables.kernels import server_kernels
 from hybridjob.tables.shard import Shard
 from hybridjob.tables.sharding import row_bounds
+from hybridjob.tables.torch_server import TorchServer
+from hybridjob.tables.wire import Answer
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,19 +37,20 @@ if TYPE_CHECKING:
     from hybridjob.checkpoint.order import SaveOrder
     from hybridjob.config import Job
     from hybridjob.schema import Table
+    from hybridjob.tables.kernels import ServerKernels
+    from hybridjob.tables.wire import Question
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Push:
-    """One trainer's gradients of one step for one server; table by table, in the tables' order.
+class Parked:
+    """A question that is too early to be answered."""
 
-    ids: (U,) int64 local to the shard, ascending. gradients: (U, D) float32.
-    """
-
-    ids: list[Tensor]
-    gradients: list[Tensor]
+    trainer: int
+    question: Question
+    step: int
+    answer: Future[Answer]
 
 
 @dataclass
@@ -55,13 +61,24 @@ class Server:
     num_servers: int
     num_trainers: int
     synchronous: bool
+    staleness: int = 0
+    kernels: ServerKernels = field(default_factory=TorchServer)
     servers_per_node: int = 1
     shards: list[Shard] = field(default_factory=list)
-    step: int = 0
-    _pushes: dict[int, Push] = field(default_factory=dict)
+    updates: int = 0
+    """Optimizer steps taken: one a step, asynchronously one a push."""
+    pushed: list[int] = field(default_factory=list)
+    """For each trainer, the steps whose gradients are in the tables."""
+    _asked: dict[tuple[int, int], Question] = field(default_factory=dict)
+    _parked: list[Parked] = field(default_factory=list)
+    _pushes: dict[int, Tensor] = field(default_factory=dict)
     _waiting: list[Future[int]] = field(default_factory=list)
+    _phases: Phases = field(default_factory=Phases)
     _written: Future[Written] = field(default_factory=Future)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    """Over what is asked and pushed, held for moments only."""
+    _update_lock: threading.Lock = field(default_factory=threading.Lock)
+    """Over the tables' changes."""
 
     def create(self, tables: list[Table], job: Job, checkpoint: str | None) -> int:
         """Make this server's shards, as new or from a checkpoint. Returns their bytes.
@@ -77,48 +94,92 @@ class Server:
                 table, optimizer, seed=job.seed, start=start, stop=stop, blank=bool(checkpoint)
             )
             self.shards.append(shard)
+        step = 0
         if checkpoint is not None:
             folder = Path(checkpoint)
             manifest = read_manifest(folder)
             for shard in self.shards:
                 load_shard(folder, manifest, shard)
-            # Asynchronously, every trainer's push is a step of the tables.
-            self.step = manifest.step * (1 if self.synchronous else manifest.trainers)
+            step = manifest.step
+            self.updates = step * (1 if self.synchronous else manifest.trainers)
+        self.pushed = [step] * self.num_trainers
         return sum(shard.num_bytes for shard in self.shards)
 
-    def lookup(self, ids: list[Tensor], step: int) -> list[Tensor]:
-        """Gather rows of every table: (U,) int64 each -> (U, D) float32 each."""
-        if self.synchronous and step != self.step:
-            raise TableError(f"asked for rows of step {step}, but the tables are at {self.step}")
-        return [shard.lookup(part) for shard, part in zip(self.shards, ids, strict=True)]
+    @property
+    def step(self) -> int:
+        """The steps whose gradients, of all trainers, are in the tables."""
+        return min(self.pushed)
 
-    def push(self, trainer: int, push: Push, step: int) -> Future[int]:
+    def ask(self, trainer: int, question: Question, step: int, *, train: bool) -> Future[Answer]:
+        """Look up for a trainer; at once if the rows are new enough, else when they are."""
+        answer: Future[Answer] = Future()
+        parked = Parked(trainer, question, step, answer)
+        with self._lock:
+            if train:
+                self._asked[trainer, step] = question
+            if step > self.step + self.staleness:
+                self._parked.append(parked)
+                return answer
+        self._answer(parked)
+        return answer
+
+    def _answer(self, parked: Parked) -> None:
+        try:
+            with self._phases.timed("server lookup"):
+                sums, rows = self.kernels.answer(
+                    self.shards, parked.question, partial=self.num_servers > 1
+                )
+        except Exception as error:  # noqa: BLE001 - the trainer that waits must hear of it
+            parked.answer.set_exception(error)  # type: ignore[arg-type] # torch's own annotation
+            return
+        seconds = self._phases.take() if parked.trainer == 0 else {}
+        lag = max(0, parked.step - self.step)
+        parked.answer.set_result(Answer(sums, rows, lag, seconds))
+
+    def push(self, trainer: int, gradient: Tensor, step: int) -> Future[int]:
         """Take one trainer's gradients; the Future gives the step that the tables reach."""
         answer: Future[int] = Future()
         with self._lock:
-            if not self.synchronous:
-                self._apply([push])
-                answer.set_result(self.step)
-                return answer
-            if step != self.step or trainer in self._pushes:
+            question = self._asked.get((trainer, step))
+            if step != self.pushed[trainer] or trainer in self._pushes or question is None:
                 raise TableError(
                     f"trainer {trainer} pushed step {step}, the tables are at {self.step}"
                 )
-            self._pushes[trainer] = push
-            self._waiting.append(answer)
-            if len(self._pushes) < self.num_trainers:
-                return answer
-            self._apply([self._pushes[one] for one in range(self.num_trainers)])
+            expected = sum(question.size_of(part) for part in question.parts)
+            if tuple(gradient.shape) != (expected,):
+                raise TableError(
+                    f"trainer {trainer} pushed {tuple(gradient.shape)} values, not ({expected},)"
+                )
+            if self.synchronous:
+                self._pushes[trainer] = gradient
+                self._waiting.append(answer)
+                if len(self._pushes) < self.num_trainers:
+                    return answer
+        if self.synchronous:  # the last one's thread does it for all
+            everyone = range(self.num_trainers)
+            self._apply([(one, self._pushes[one]) for one in everyone], step)
+        else:
+            self._apply([(trainer, gradient)], step)
+        return answer if self.synchronous else _now(self.step)
+
+    def _apply(self, pushes: list[tuple[int, Tensor]], step: int) -> None:
+        """Take a step of the optimizer, and answer what has waited for it."""
+        gradients = [(self._asked[trainer, step], gradient) for trainer, gradient in pushes]
+        with self._update_lock, self._phases.timed("server update"):
+            self.updates += 1
+            self.kernels.apply(self.shards, gradients, self.updates)
+        with self._lock:
+            for trainer, _ in pushes:
+                self.pushed[trainer] += 1
+                del self._asked[trainer, step]
             waiting, self._waiting, self._pushes = self._waiting, [], {}
+            newest = self.step + self.staleness
+            ready = [one for one in self._parked if one.step <= newest]
+            self._parked = [one for one in self._parked if one.step > newest]
+        for parked in ready:
+            self._answer(parked)
         for one in waiting:
             one.set_result(self.step)
-        return answer
-
-    def _apply(self, pushes: list[Push]) -> None:
-        self.step += 1
-        for number, shard in enumerate(self.shards):
-            ids = [push.ids[number] for push in pushes]
-            shard.update(ids, [push.gradients[number] for push in pushes], self.step)
 
     def touched(self) -> tuple[int, int]:
         """Count the rows touched since the base, and all.
@@ -139,7 +200,7 @@ class Server:
         What came of it is the answer to `written`.
         """
         written: Future[Written] = Future()
-        with self._lock:
+        with self._update_lock:
             behind = order.behind and (order.delta or self._can_copy())
             parts = [part_of(one, delta=order.delta, copy=behind) for one in self.shards]
             if not order.delta:
@@ -175,6 +236,12 @@ class Server:
         return {name: sums for shard in self.shards for name, sums in shard_sums(shard).items()}
 
 
+def _now(step: int) -> Future[int]:
+    answer: Future[int] = Future()
+    answer.set_result(step)
+    return answer
+
+
 # What other ranks call. torch RPC runs functions of modules, so the process has one server. ------
 
 _server: Server | None = None
@@ -195,15 +262,16 @@ def create_shards(tables: list[Table], job: Job, checkpoint: str | None) -> tupl
         return 0, str(error)
 
 
-def lookup(ids: list[Tensor], step: int) -> list[Tensor]:
-    """Gather rows of every table."""
-    return this_server().lookup(ids, step)
+@deferred
+def ask(trainer: int, question: Question, step: int, train: bool) -> Future[Answer]:  # noqa: FBT001 - it travels as a positional argument
+    """Look up; answer when the rows are new enough."""
+    return this_server().ask(trainer, question, step, train=train)
 
 
 @deferred
-def push(trainer: int, gradients: Push, step: int) -> Future[int]:
+def push(trainer: int, gradient: Tensor, step: int) -> Future[int]:
     """Take gradients; answer when they are applied."""
-    return this_server().push(trainer, gradients, step)
+    return this_server().push(trainer, gradient, step)
 
 
 def touched() -> tuple[int, int]:
@@ -237,5 +305,7 @@ def prepare(job: Job, rank: int) -> None:
             num_servers=layout.num_servers,
             num_trainers=layout.num_trainers,
             synchronous=job.training.mode == "sync",
+            staleness=job.training.staleness if job.training.mode == "async" else 0,
+            kernels=server_kernels(job.training.kernels, job.ps.cpus_per_task),
             servers_per_node=job.ps.tasks_per_node,
         )

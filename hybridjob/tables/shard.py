@@ -9,11 +9,14 @@ import torch
 
 from hybridjob.errors import TableError
 from hybridjob.tables.initial import initial_rows
+from hybridjob.tables.memory import empty
 from hybridjob.tables.optimizers import make_optimizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from hybridjob.config import TableOptimizer
@@ -38,7 +41,7 @@ class Shard:
     ) -> None:
         self.table, self.start, self.stop = table, start, stop
         if blank:
-            self.rows = torch.empty(stop - start, table.embedding_dim)
+            self.rows = empty((stop - start, table.embedding_dim))
         else:
             self.rows = initial_rows(table, seed=seed, start=start, stop=stop)
         self.optimizer = make_optimizer(optimizer, num_rows=stop - start, dim=table.embedding_dim)
@@ -51,6 +54,16 @@ class Shard:
     def tensors(self) -> dict[str, Tensor]:
         """Rows and optimizer state, in a fixed order; the first dimension is the shard's rows."""
         return {"rows": self.rows, **self.optimizer.state}
+
+    @property
+    def flat(self) -> NDArray[np.float32]:
+        """The rows as one line of numbers, for compiled kernels; no copy."""
+        return self.rows.numpy().reshape(-1)
+
+    @property
+    def touched_flags(self) -> NDArray[np.bool_]:
+        """For each row whether it was touched since the base; no copy. See also num_touched."""
+        return self._touched.numpy()
 
     @property
     def num_bytes(self) -> int:
@@ -123,7 +136,10 @@ class Shard:
     def _check(self, ids: Tensor) -> None:
         if ids.numel() == 0:
             return
-        low, high = (int(bound) for bound in torch.aminmax(ids))
+        self.check_bounds(*(int(bound) for bound in torch.aminmax(ids)))
+
+    def check_bounds(self, low: int, high: int) -> None:
+        """Raise TableError if the least or the largest of some ids is out of range."""
         if low < 0 or high >= self.stop - self.start:
             bad = self.start + (low if low < 0 else high)
             raise TableError(
