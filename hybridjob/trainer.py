@@ -216,7 +216,7 @@ class Trainer:
                 samples=interval.samples,
                 elapsed_s=interval.elapsed_s,
                 estimated_steps=self._estimated_steps(),
-                seconds=interval.phases.take(),
+                seconds={**interval.phases.take(), **self._client.server_seconds()},
             )
         )
 

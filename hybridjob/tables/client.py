@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from hybridjob.phases import Phases
 from hybridjob.remote import start_call
 from hybridjob.tables import server as remote_server
 from hybridjob.tables.block import Block
@@ -47,8 +48,8 @@ class TableClient:
         self._planner = Planner(tables, len(self._servers), self._kernels, training.pool_on)
         self._partial = len(self._servers) > 1 and self._kernels.pools_on_servers
         self._pushes: deque[list[Pending]] = deque()
-        self.largest_lag = self.lags = 0
-        self.server_seconds: dict[str, float] = {}
+        self.largest_lag = 0
+        self._server_phases = Phases()
 
     def plan(self, batch: Batch) -> Plan:
         """Prepare what is asked; may run in a thread, one batch after the other.
@@ -79,9 +80,8 @@ class TableClient:
         ):
             check_answer(answer, question, server, sums)
             for name, seconds in answer.seconds.items():
-                self.server_seconds[name] = self.server_seconds.get(name, 0.0) + seconds
-        lag = max(answer.lag for answer in answers)
-        self.largest_lag, self.lags = max(self.largest_lag, lag), self.lags + lag
+                self._server_phases.add(name, seconds / len(answers))
+        self.largest_lag = max(self.largest_lag, *(answer.lag for answer in answers))
         return Block(asked.plan, answers, self._kernels, self._device)
 
     def push(self, block: Block, step: int, *, scale: float, most_on_their_way: int) -> None:
@@ -99,6 +99,10 @@ class TableClient:
     def finish_pushes(self) -> None:
         """Wait until all gradients are in the tables."""
         self._wait(0)
+
+    def server_seconds(self) -> dict[str, float]:
+        """Give what a server, on average, has spent in each phase since this was last asked."""
+        return self._server_phases.take()
 
     def _wait(self, most_on_their_way: int) -> None:
         while len(self._pushes) > most_on_their_way:

@@ -25,6 +25,8 @@ _NO_OFFSETS = np.empty(0, np.int32)
 _NO_WEIGHTS = np.empty(0, np.float32)
 _LEAST_BAGS, _LEAST_ROWS = 256, 2048
 """Fewer are not worth a thread of their own."""
+_LANE_IDS, _MOST_LANES = 16_384, 64
+"""Of so many ids the table of distinct ones fits a processor's second cache."""
 _UPDATES: dict[str, Any] = {
     "sgd": update_kernels.update_sgd,
     "adagrad": update_kernels.update_adagrad,
@@ -43,6 +45,7 @@ class CompiledServer:
 
     def __init__(self, num_threads: int) -> None:
         self._workers = Workers(num_threads)
+        self._buffer = np.empty(0, np.float32)  # new memory, page by page, would take longer
 
     def answer(
         self, shards: Sequence[Shard], question: Question, *, partial: bool
@@ -104,66 +107,103 @@ class CompiledServer:
 
         pushes: per trainer what it had asked, and the gradient, (S,) float32, in that order.
         """
-        groups = _groups(shards, [question for question, _ in pushes])
-        self._workers.run([group.link for group in groups])
-        gradients, ends = _joined(groups, [gradient for _, gradient in pushes])
-        self._workers.run([functools.partial(one.sum, gradients, ends) for one in groups])
-        self._workers.run(
-            [
-                functools.partial(group.update, gradients, step, low, high)
-                for group in groups
-                for low, high in self._workers.ranges(group.count, _LEAST_ROWS)
-            ]
-        )
-        for group in groups:
-            group.shard.num_touched += group.newly_touched
+        groups = _groups(shards, [question for question, _ in pushes], self._workers.num_threads)
+        self._workers.run([group.deal for group in groups])
+        lanes = [lane for group in groups for lane in group.lanes]
+        self._workers.run([lane.link for lane in lanes])
+        gradients, ends = self._joined(lanes, [gradient for _, gradient in pushes])
+        self._workers.run([functools.partial(one.update, gradients, ends, step) for one in lanes])
+        for lane in lanes:
+            lane.group.shard.num_touched += lane.newly_touched
+
+    def _joined(self, lanes: Sequence[_Lane], pushes: Sequence[Tensor]) -> tuple[Any, Any]:
+        """Put all trainers' gradients into one buffer, with room for sums; and where each ends."""
+        ends = np.cumsum([len(one) for one in pushes])
+        room = int(ends[-1])
+        for lane in lanes:
+            lane.room = room
+            room += lane.num_sums * lane.group.shard.table.embedding_dim
+        if len(self._buffer) < room:
+            self._buffer = np.empty(room + room // 8, np.float32)
+        begin = 0
+        for one, end in zip(pushes, ends, strict=True):
+            self._buffer[begin:end] = one.numpy()
+            begin = end
+        return self._buffer, ends
 
 
 class _Group:
-    """The ids of one table in one step, grouped by row.
+    """The ids of one table in one step, M of them, of all trainers, cut into lanes.
 
     parts: cuts of the questions, and where the gradient of each begins among all trainers'.
     """
 
-    def __init__(self, shard: Shard, parts: list[tuple[Cut, int]]) -> None:
+    def __init__(self, shard: Shard, parts: list[tuple[Cut, int]], num_threads: int) -> None:
         self.shard, self._parts = shard, parts
-        self.count = self.newly_touched = self.num_sums = self.room = 0
+        self._count = sum(one.part.num_ids for one, _ in parts)
+        most = max(num_threads, self._count // _LANE_IDS) if self._count > _LEAST_ROWS else 1
+        self.lanes = [_Lane(self, number) for number in range(min(most, _MOST_LANES))]
+
+    def deal(self) -> None:
+        """Deal the ids to lanes."""
+        parts = [(one, one.ids.numpy(), begin) for one, begin in self._parts]
+        counts = np.zeros(len(self.lanes), np.int64)
+        for _, ids, _ in parts:
+            id_kernels.count_lanes(ids, counts)
+        self._cuts = np.concatenate([[0], np.cumsum(counts)])
+        weighted = any(one.weights is not None for one, _ in self._parts)
+        self._ids = np.empty(self._count, parts[0][1].dtype)
+        self._starts = np.empty(self._count, np.int64)
+        self._weights = np.empty(self._count if weighted else 0, np.float32)
+        filled = self._cuts[:-1].copy()
+        for one, ids, begin in parts:
+            id_kernels.deal_lanes(
+                ids, _NO_OFFSETS if one.offsets is None else one.offsets.numpy(),
+                1 if one.part.width == ROWS else one.part.width,
+                _NO_WEIGHTS if one.weights is None else one.weights.numpy(),
+                one.part.dim, begin, filled, self._ids, self._starts, self._weights,
+            )  # fmt: skip
+
+    def of_lane(self, number: int) -> tuple[Any, Any, Any]:
+        """Give a lane's ids, where the gradient of each begins, and weights, maybe none."""
+        begin, end = self._cuts[number : number + 2]
+        return self._ids[begin:end], self._starts[begin:end], self._weights[begin:end]
+
+
+class _Lane:
+    """Some of a table's rows, which one thread updates."""
+
+    def __init__(self, group: _Group, number: int) -> None:
+        self.group, self._number = group, number
+        self.num_sums = self.newly_touched = self.room = 0
 
     def link(self) -> None:
         """Find the distinct rows, and where the gradients of each begin."""
-        ids = _concatenated([one.ids.numpy() for one, _ in self._parts])
-        self._starts, self._weights = np.empty(len(ids), np.int64), _weights(self._parts)
-        at = 0
-        for one, begin in self._parts:
-            offsets = _NO_OFFSETS if one.offsets is None else one.offsets.numpy()
-            width = 1 if one.part.width == ROWS else one.part.width
-            count = one.part.num_ids
-            starts = self._starts[at : at + count]
-            id_kernels.place_gradients(starts, count, offsets, width, one.part.dim, begin)
-            at += count
-        unique, first = np.empty_like(ids), np.empty(len(ids), np.int32)
-        self._following = np.empty(len(ids), np.int32)
-        self.count, repeated = id_kernels.chain(ids, unique, first, self._following)
-        self._unique, self._first = unique[: self.count], first[: self.count]
-        self.num_sums = self.count if len(self._weights) else repeated
-        self.newly_touched = id_kernels.mark(self._unique, self.shard.touched_flags)
+        ids, self._starts, self._weights = self.group.of_lane(self._number)
+        unique, begins = np.empty(len(ids), ids.dtype), np.empty(len(ids), np.int64)
+        self._following, repeated, firsts = np.empty((3, len(ids)), np.int32)
+        every = len(self._weights) > 0  # all must be weighed, also those that stand alone
+        count, repeats = id_kernels.chain(
+            ids, self._starts, every, unique, begins, self._following, repeated, firsts
+        )
+        self._unique, self._begins = unique[:count], begins[:count]
+        self._repeated, self._firsts = repeated[:repeats], firsts[:repeats]
+        self.num_sums = repeats
 
-    def sum(self, gradients: Any, ends: Any) -> None:
-        """Sum each row's gradients."""
-        self._begins = np.empty(self.count, np.int64)
+    def update(self, gradients: Any, ends: Any, step: int) -> None:
+        """Sum each row's gradients, and change the rows."""
+        shard = self.group.shard
+        dim, optimizer = shard.table.embedding_dim, shard.optimizer
         update_kernels.sum_gradients(
-            self.shard.table.embedding_dim, self._first, self._following, self._starts,
-            self._weights, ends, gradients, self.room, self._begins,
+            dim, self._repeated, self._firsts, self._following, self._starts, self._weights, ends,
+            gradients, self.room, self._begins,
         )  # fmt: skip
-
-    def update(self, gradients: Any, step: int, low: int, high: int) -> None:
-        """Change some of the rows."""
-        optimizer = self.shard.optimizer
         _UPDATES[optimizer.name](
-            self.shard.flat, *(one.numpy().reshape(-1) for one in optimizer.state.values()),
-            self.shard.table.embedding_dim, self._unique, self._begins, gradients, low, high,
+            shard.flat, *(one.numpy().reshape(-1) for one in optimizer.state.values()), dim,
+            self._unique, self._begins, gradients,
             *(np.float32(one) for one in optimizer.scalars(step)),
         )  # fmt: skip
+        self.newly_touched = id_kernels.mark(self._unique, shard.touched_flags)
 
 
 def _check(shard: Shard, one: Cut) -> None:
@@ -177,7 +217,9 @@ def _check(shard: Shard, one: Cut) -> None:
             raise TableError(f"offsets of bags of table {shard.table.name!r} do not fit their ids")
 
 
-def _groups(shards: Sequence[Shard], questions: Sequence[Question]) -> list[_Group]:
+def _groups(
+    shards: Sequence[Shard], questions: Sequence[Question], num_threads: int
+) -> list[_Group]:
     parts: list[list[tuple[Cut, int]]] = [[] for _ in shards]
     begin = 0
     for question in questions:
@@ -185,37 +227,7 @@ def _groups(shards: Sequence[Shard], questions: Sequence[Question]) -> list[_Gro
             parts[one.part.table].append((one, begin))
             begin += one.size
     return [
-        _Group(shard, own)
+        _Group(shard, own, num_threads)
         for shard, own in zip(shards, parts, strict=True)
         if any(one.part.num_ids for one, _ in own)
     ]
-
-
-def _joined(groups: Sequence[_Group], pushes: Sequence[Tensor]) -> tuple[Any, Any]:
-    """Put all trainers' gradients into one buffer, with room for the sums; and where each ends."""
-    ends = np.cumsum([len(one) for one in pushes])
-    room = int(ends[-1])
-    for group in groups:
-        group.room = room
-        room += group.num_sums * group.shard.table.embedding_dim
-    gradients = np.empty(room, np.float32)
-    begin = 0
-    for one, end in zip(pushes, ends, strict=True):
-        gradients[begin:end] = one.numpy()
-        begin = end
-    return gradients, ends
-
-
-def _weights(parts: Sequence[tuple[Cut, int]]) -> Any:
-    if all(one.weights is None for one, _ in parts):
-        return _NO_WEIGHTS
-    return _concatenated(
-        [
-            np.ones(one.part.num_ids, np.float32) if one.weights is None else one.weights.numpy()
-            for one, _ in parts
-        ]
-    )
-
-
-def _concatenated(arrays: list[Any]) -> Any:
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)

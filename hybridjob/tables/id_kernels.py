@@ -32,6 +32,13 @@ def _hash(number: Any, size: Any) -> Any:
 
 
 @inlined
+def _lane(number: Any, num_lanes: Any) -> Any:
+    # Other bits than those of _hash, so that a lane's ids fill its table evenly.
+    mixed = (np.uint64(number) * np.uint64(_MULTIPLIER)) >> np.uint64(54)
+    return np.int64((mixed * np.uint64(num_lanes)) >> np.uint64(10))
+
+
+@inlined
 def _server_of(number: Any, num_rows: Any, num_servers: Any) -> Any:
     return ((number + 1) * num_servers - 1) // num_rows
 
@@ -129,32 +136,55 @@ def deal_bags(
 
 
 @compiled
-def place_gradients(starts: Any, count: Any, offsets: Any, width: Any, dim: Any, base: Any) -> None:
-    """Note where each of count ids' gradient begins in a flat buffer: its bag's, from base on."""
-    if width >= 0:
-        for place in range(count):
-            starts[place] = base + place // width * dim
-        return
-    for bag in range(len(offsets) - 1):
-        for place in range(offsets[bag], offsets[bag + 1]):
-            starts[place] = base + bag * dim
+def count_lanes(ids: Any, counts: Any) -> None:
+    """Count the ids of each lane, up: counts (L,) int64. Equal ids share a lane."""
+    for number in ids:
+        counts[_lane(number, len(counts))] += 1
 
 
 @compiled
-def chain(ids: Any, unique: Any, first: Any, following: Any) -> tuple[int, int]:
+def deal_lanes(
+    ids: Any, offsets: Any, width: Any, weights: Any, dim: Any, base: Any, filled: Any,
+    lane_ids: Any, lane_starts: Any, lane_weights: Any,
+) -> None:  # fmt: skip
+    """Put ids, and where the gradient of each begins, lane by lane, in order.
+
+    Bag b's gradient begins at base + b * dim: see hybridjob.tables.pooling_kernels for bags.
+    filled: (L,) int64, how far each lane is filled, and is after this. weights may be empty while
+    lane_weights is not: ones then.
+    """
+    bags = len(offsets) - 1 if width < 0 else (len(ids) // width if width else 0)
+    for bag in range(bags):
+        begin = np.int64(offsets[bag]) if width < 0 else bag * width
+        end = np.int64(offsets[bag + 1]) if width < 0 else begin + width
+        for place in range(begin, end):
+            lane = _lane(ids[place], len(filled))
+            target = filled[lane]
+            lane_ids[target] = ids[place]
+            lane_starts[target] = base + bag * dim
+            if len(lane_weights):
+                lane_weights[target] = weights[place] if len(weights) else np.float32(1)
+            filled[lane] += 1
+
+
+@compiled
+def chain(
+    ids: Any, starts: Any, every: Any, unique: Any, begins: Any, following: Any, repeated: Any,
+    firsts: Any,
+) -> tuple[int, int]:  # fmt: skip
     """Link the places of equal ids, in order.
 
-    unique: (M,), of which U are filled: each id once. first: (M,) int32, where it stands first.
-    following: (M,) int32: where the same id stands next, -1 if nowhere. Returns U, and how many
-    stand more than once.
+    ids, starts: (M,), the gradient of each begins where. unique: (M,), of which U are filled: each
+    once. begins: (M,), of which U: where its first gradient begins. following: (M,) int32, for each
+    place the next of the same id, -1 if there is none. repeated, firsts: (M,) int32, of which R:
+    which of unique stand more than once (`every`: all), and the first place of each. Returns U, R.
     """
     size = _slots_for(len(ids))
     table = np.full(2 * size, -1, ids.dtype)  # id and place in unique, side by side
     last = np.empty(len(ids), np.int32)
-    found = repeated = 0
+    is_repeated = np.zeros(len(ids), np.bool_)
+    found = repeats = 0
     for place in range(len(ids)):
-        if place + _AHEAD < len(ids):
-            prefetch(table, 2 * _hash(ids[place + _AHEAD], size))
         number = ids[place]
         following[place] = -1
         slot = _hash(number, size)
@@ -164,15 +194,24 @@ def chain(ids: Any, unique: Any, first: Any, following: Any) -> tuple[int, int]:
             table[2 * slot] = number
             table[2 * slot + 1] = found
             unique[found] = number
-            first[found] = place
+            begins[found] = starts[place]
             last[found] = place
+            if every:
+                is_repeated[found] = True
+                repeated[repeats] = found
+                firsts[repeats] = place
+                repeats += 1
             found += 1
         else:
             known = table[2 * slot + 1]
-            repeated += last[known] == first[known]
+            if not is_repeated[known]:
+                is_repeated[known] = True
+                repeated[repeats] = known
+                firsts[repeats] = last[known]
+                repeats += 1
             following[last[known]] = place
             last[known] = place
-    return found, repeated
+    return found, repeats
 
 
 @compiled

@@ -53,6 +53,15 @@ class Parked:
     answer: Future[Answer]
 
 
+@dataclass(frozen=True)
+class Pushed:
+    """A trainer's gradients of one step, what it had asked, and the answer to its push."""
+
+    question: Question
+    gradient: Tensor
+    answer: Future[int]
+
+
 @dataclass
 class Server:
     """The state of one parameter server."""
@@ -71,8 +80,9 @@ class Server:
     """For each trainer, the steps whose gradients are in the tables."""
     _asked: dict[tuple[int, int], Question] = field(default_factory=dict)
     _parked: list[Parked] = field(default_factory=list)
-    _pushes: dict[int, Tensor] = field(default_factory=dict)
-    _waiting: list[Future[int]] = field(default_factory=list)
+    _pushes: dict[tuple[int, int], Pushed] = field(default_factory=dict)
+    _busy: set[int] = field(default_factory=set)
+    """Trainers whose gradients are being applied."""
     _phases: Phases = field(default_factory=Phases)
     _written: Future[Written] = field(default_factory=Future)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -137,49 +147,60 @@ class Server:
         parked.answer.set_result(Answer(sums, rows, lag, seconds))
 
     def push(self, trainer: int, gradient: Tensor, step: int) -> Future[int]:
-        """Take one trainer's gradients; the Future gives the step that the tables reach."""
+        """Take one trainer's gradients; the Future gives the step that the tables reach.
+
+        Those of one trainer may overtake each other on their way: they are applied in order.
+        """
         answer: Future[int] = Future()
         with self._lock:
             question = self._asked.get((trainer, step))
-            if step != self.pushed[trainer] or trainer in self._pushes or question is None:
+            if question is None or (trainer, step) in self._pushes:
                 raise TableError(
-                    f"trainer {trainer} pushed step {step}, the tables are at {self.step}"
+                    f"trainer {trainer} pushed step {step}, but the tables are at {self.step}"
                 )
             expected = sum(question.size_of(part) for part in question.parts)
             if tuple(gradient.shape) != (expected,):
                 raise TableError(
                     f"trainer {trainer} pushed {tuple(gradient.shape)} values, not ({expected},)"
                 )
-            if self.synchronous:
-                self._pushes[trainer] = gradient
-                self._waiting.append(answer)
-                if len(self._pushes) < self.num_trainers:
-                    return answer
-        if self.synchronous:  # the last one's thread does it for all
-            everyone = range(self.num_trainers)
-            self._apply([(one, self._pushes[one]) for one in everyone], step)
-        else:
-            self._apply([(trainer, gradient)], step)
-        return answer if self.synchronous else _now(self.step)
+            self._pushes[trainer, step] = Pushed(question, gradient, answer)
+        while pushes := self._take_pushes():
+            self._apply(pushes)
+        return answer
 
-    def _apply(self, pushes: list[tuple[int, Tensor]], step: int) -> None:
+    def _take_pushes(self) -> dict[int, Pushed]:
+        """Take the gradients of the next update, if all are here: trainer -> what it pushed."""
+        everyone = range(self.num_trainers)
+        with self._lock:
+            due = [
+                one
+                for one in everyone
+                if one not in self._busy and (one, self.pushed[one]) in self._pushes
+            ]
+            if self.synchronous and len(due) < self.num_trainers:
+                return {}
+            taken = due if self.synchronous else due[:1]
+            self._busy.update(taken)
+            return {one: self._pushes.pop((one, self.pushed[one])) for one in taken}
+
+    def _apply(self, pushes: dict[int, Pushed]) -> None:
         """Take a step of the optimizer, and answer what has waited for it."""
-        gradients = [(self._asked[trainer, step], gradient) for trainer, gradient in pushes]
         with self._update_lock, self._phases.timed("server update"):
             self.updates += 1
+            gradients = [(one.question, one.gradient) for one in pushes.values()]
             self.kernels.apply(self.shards, gradients, self.updates)
         with self._lock:
-            for trainer, _ in pushes:
+            for trainer in pushes:
+                del self._asked[trainer, self.pushed[trainer]]
                 self.pushed[trainer] += 1
-                del self._asked[trainer, step]
-            waiting, self._waiting, self._pushes = self._waiting, [], {}
+            self._busy.difference_update(pushes)
             newest = self.step + self.staleness
             ready = [one for one in self._parked if one.step <= newest]
             self._parked = [one for one in self._parked if one.step > newest]
         for parked in ready:
             self._answer(parked)
-        for one in waiting:
-            one.set_result(self.step)
+        for one in pushes.values():
+            one.answer.set_result(self.step)
 
     def touched(self) -> tuple[int, int]:
         """Count the rows touched since the base, and all.
@@ -234,12 +255,6 @@ class Server:
     def sums(self) -> RowSums:
         """Hash all shards."""
         return {name: sums for shard in self.shards for name, sums in shard_sums(shard).items()}
-
-
-def _now(step: int) -> Future[int]:
-    answer: Future[int] = Future()
-    answer.set_result(step)
-    return answer
 
 
 # What other ranks call. torch RPC runs functions of modules, so the process has one server. ------

@@ -1,4 +1,4 @@
-"""Compiled optimizer steps: each changes the rows unique[low:high], whose gradients are summed.
+"""Compiled optimizer steps: each changes the rows `unique`, whose gradients are summed.
 
 Legend: the table's n rows of D columns lie flat, (n * D,) float32, as does their state. The
 gradient of row unique[u] is gradients[begins[u]:begins[u] + D]. The arithmetic is float32, formula
@@ -21,31 +21,35 @@ _LINE = 16
 
 @compiled
 def sum_gradients(
-    dim: Any, first: Any, following: Any, starts: Any, weights: Any, ends: Any, gradients: Any,
-    room: Any, begins: Any,
+    dim: Any, repeated: Any, firsts: Any, following: Any, starts: Any, weights: Any, ends: Any,
+    gradients: Any, room: Any, begins: Any,
 ) -> None:  # fmt: skip
-    """Sum each row's gradients, and say where the sum begins.
+    """Sum the gradients of rows that have several, at gradients[room:], and note it in begins.
 
-    first: (U,), following: (M,) link the places of a row's gradients, which begin at starts, (M,),
-    and weigh weights, (M,) or empty. Trainer t's lie before ends[t]. A row with one alone needs no
-    sum: begins points to it; sums go to gradients[room:]. A sum is that over the trainers, in
-    their order, of each one's own, in the order of its ids: the same bits whether the trainer sums
-    or the server does.
+    repeated: (R,) numbers of rows in begins. firsts: (R,), following: (M,) link the places of each
+    row's gradients, which begin at starts, (M,), and weigh weights, (M,) or empty. Trainer t's lie
+    before ends[t]. A sum is that over the trainers, in their order, of each one's own, in the order
+    of its ids: the same bits whether the trainer sums or the server does.
     """
     columns = np.uintp(dim)
     own = np.empty(dim, np.float32)
     nothing = np.float32(-0.0)  # what adds nothing, not even a sign
-    for number in range(len(first)):
-        place = first[number]
-        begins[number] = starts[place]
-        if following[place] < 0 and len(weights) == 0:
-            continue
-        begins[number] = room
+    for number in range(len(repeated)):
+        begins[repeated[number]] = room
         target = np.uintp(room)
         room += dim
         for column in range(columns):
             gradients[target + column] = nothing
+        place = firsts[number]
         trainer = 0
+        while starts[place] >= ends[trainer]:
+            trainer += 1
+        while place >= 0 and starts[place] < ends[trainer]:
+            begin = np.uintp(starts[place])
+            weight = weights[place] if len(weights) else np.float32(1)
+            for column in range(columns):
+                gradients[target + column] += weight * gradients[begin + column]
+            place = following[place]
         while place >= 0:
             while starts[place] >= ends[trainer]:
                 trainer += 1
@@ -62,13 +66,11 @@ def sum_gradients(
 
 
 @compiled
-def update_sgd(
-    rows: Any, dim: Any, unique: Any, begins: Any, gradients: Any, low: Any, high: Any, rate: Any
-) -> None:
+def update_sgd(rows: Any, dim: Any, unique: Any, begins: Any, gradients: Any, rate: Any) -> None:
     """Take w -= lr g."""
     columns = np.uintp(dim)
-    for number in range(low, high):
-        if number + _AHEAD < high:
+    for number in range(len(unique)):
+        if number + _AHEAD < len(unique):
             soon = np.int64(unique[number + _AHEAD]) * dim
             for line in range(0, dim, _LINE):
                 prefetch(rows, soon + line)
@@ -79,13 +81,13 @@ def update_sgd(
 
 @compiled
 def update_adagrad(
-    rows: Any, sums: Any, dim: Any, unique: Any, begins: Any, gradients: Any, low: Any, high: Any,
+    rows: Any, sums: Any, dim: Any, unique: Any, begins: Any, gradients: Any,
     rate: Any, eps: Any,
 ) -> None:  # fmt: skip
     """Take s += g^2; w -= lr g / (sqrt(s) + eps)."""
     columns = np.uintp(dim)
-    for number in range(low, high):
-        if number + _AHEAD < high:
+    for number in range(len(unique)):
+        if number + _AHEAD < len(unique):
             soon = np.int64(unique[number + _AHEAD]) * dim
             for line in range(0, dim, _LINE):
                 prefetch(rows, soon + line)
@@ -100,14 +102,14 @@ def update_adagrad(
 
 @compiled
 def update_rowwise_adagrad(
-    rows: Any, sums: Any, dim: Any, unique: Any, begins: Any, gradients: Any, low: Any, high: Any,
+    rows: Any, sums: Any, dim: Any, unique: Any, begins: Any, gradients: Any,
     rate: Any, eps: Any,
 ) -> None:  # fmt: skip
     """Take s += mean(g^2), one s a row; w -= lr g / (sqrt(s) + eps)."""
     columns = np.uintp(dim)
     lanes = np.empty(8, np.float32)
-    for number in range(low, high):
-        if number + _AHEAD < high:
+    for number in range(len(unique)):
+        if number + _AHEAD < len(unique):
             prefetch(sums, np.int64(unique[number + _AHEAD]))
             soon = np.int64(unique[number + _AHEAD]) * dim
             for line in range(0, dim, _LINE):
@@ -136,7 +138,7 @@ def update_rowwise_adagrad(
 @compiled
 def update_adam(
     rows: Any, means: Any, squares: Any, dim: Any, unique: Any, begins: Any, gradients: Any,
-    low: Any, high: Any, rate: Any, eps: Any,
+    rate: Any, eps: Any,
     rest1: Any, decay2: Any, rest2: Any,
 ) -> None:  # fmt: skip
     """Take Adam's step; rate holds the bias corrections, rest is 1 - decay.
@@ -144,8 +146,8 @@ def update_adam(
     In float32 the difference would be off by 1e-5 of itself.
     """
     columns = np.uintp(dim)
-    for number in range(low, high):
-        if number + _AHEAD < high:
+    for number in range(len(unique)):
+        if number + _AHEAD < len(unique):
             soon = np.int64(unique[number + _AHEAD]) * dim
             for line in range(0, dim, _LINE):
                 prefetch(rows, soon + line)
