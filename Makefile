@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick chaos check format docs clean
+.PHONY: help demo test test-quick chaos bench check format docs clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ test-quick: $(STAMP) ## what needs neither Slurm nor several processes
 chaos: $(STAMP) ## random kills, freezes and warnings, long; CHAOS_EVENTS=50, SEED=n repeats one
 	HYBRIDJOB_CHAOS_EVENTS=$(or $(CHAOS_EVENTS),20) $(if $(SEED),HYBRIDJOB_CHAOS_SEED=$(SEED)) \
 	    $(BIN)/pytest tests/hybridjob/test_chaos.py
+
+bench: $(STAMP) ## samples/s against the tutorial, plain torch, TorchRec if installed, and the limit
+	$(BIN)/python benchmarks/step.py $(BENCH)
 
 check: $(STAMP) ## format, lint, types, direction of imports
 	@failed=; for tool in "ruff format --check ." "ruff check ." "mypy" "lint-imports --no-logo"; do \

@@ -6,6 +6,7 @@ tutorial  PyTorch's "Combining Distributed DataParallel with Distributed RPC Fra
 plain     one process, nn.EmbeddingBag(sparse=True), no RPC.
 torchrec  two gloo ranks, EmbeddingBagCollection in table-wise shards, fused optimizer, if torchrec
           and fbgemm-gpu-cpu can be imported.
+limit     one process, the product's compiled kernels on all cores, no transport.
 
 Prints samples/s over all trainers, the median over groups of steps, as a line of JSON.
 """
@@ -216,7 +217,7 @@ def run_ranks(function: Any, count: int, job: Job) -> float:
 def main() -> None:
     """Measure one contender."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=["tutorial", "plain", "torchrec"])
+    parser.add_argument("kind", choices=["tutorial", "plain", "torchrec", "limit"])
     parser.add_argument("job", type=Path)
     given = parser.parse_args()
     job = load_job(given.job)
@@ -224,6 +225,10 @@ def main() -> None:
         rate = run_plain(job)
     elif given.kind == "tutorial":
         rate = run_ranks(tutorial_rank, 4, job)
+    elif given.kind == "limit":
+        from limit import run_limit
+
+        rate = run_limit(job)
     else:
         from of_torchrec import torchrec_rank
 

@@ -25,7 +25,7 @@ _NO_OFFSETS = np.empty(0, np.int32)
 _NO_WEIGHTS = np.empty(0, np.float32)
 _LEAST_BAGS, _LEAST_ROWS = 256, 2048
 """Fewer are not worth a thread of their own."""
-_LANE_IDS, _MOST_LANES = 16_384, 64
+_LANE_IDS, _MOST_LANES = 14_000, 64
 """Of so many ids the table of distinct ones fits a processor's second cache."""
 _UPDATES: dict[str, Any] = {
     "sgd": update_kernels.update_sgd,
