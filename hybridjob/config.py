@@ -220,7 +220,10 @@ class Checkpoint(Section):
     """When the state is saved."""
 
     every_steps: int = Field(default=0, ge=0)
-    """Steps between two checkpoints; 0 saves at the end only."""
+    """Steps between two checkpoints; 0: every_minutes decides alone. One is written at the end,
+    and before a job leaves its nodes, in any case."""
+    every_minutes: float = Field(default=10, ge=0)
+    """Minutes after a checkpoint until the next one; 0: every_steps decides alone."""
     keep_last: PositiveInt = 2
     """How many checkpoints stay; older ones are removed once a newer one is durable. Those that
     they need stay too."""

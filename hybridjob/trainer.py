@@ -12,6 +12,7 @@ import contextlib
 import itertools
 import logging
 import math
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,15 +98,16 @@ class Trainer:
         self._step = self._epoch = self._samples = 0
         self._loss = float("nan")
         self._position: dict[str, Any] | None = None
-        self._leaving = False
+        self._leaving = self._saving = False
         self._interval = Interval()
+        self._saved_at = time.monotonic()
         if message.checkpoint is not None:
             self._restore(Path(message.checkpoint))
         self._reporter = Reporter(world)
 
     def run(self) -> None:
         """Run all epochs, then report."""
-        training, every = self._job.training, self._job.checkpoint.every_steps
+        training = self._job.training
         for epoch in range(self._epoch, training.epochs):
             self._epoch = epoch
             with contextlib.closing(self._global_batches()) as batches:
@@ -113,7 +115,7 @@ class Trainer:
                     self._train(batch, num_samples)
                     if self._step % training.log_every_steps == 0:
                         self._report_interval()
-                    if every and self._step % every == 0:
+                    if self._wants_checkpoint():
                         self._save(last=False)
             if self._leaving:
                 break
@@ -142,15 +144,25 @@ class Trainer:
                 if self._step == self._job.training.max_steps:
                     return
                 size = 0 if batch is None else batch.size
-                leaving = mailbox.leaving.is_set()
+                flags = (batch is not None, mailbox.leaving.is_set(), self._time_to_save())
                 with self._interval.phases.timed("wait for trainers"):
-                    counts = torch.tensor([size, batch is not None, leaving])
+                    counts = torch.tensor([size, *flags])
                     dist.all_reduce(counts)
-                num_samples, num_batches, num_leaving = counts.tolist()
-                self._leaving = num_leaving > 0
+                num_samples, num_batches, num_leaving, num_saving = counts.tolist()
+                self._leaving, self._saving = num_leaving > 0, num_saving > 0
                 if num_batches == 0 or self._leaving:
                     return
                 yield self._empty_batch if batch is None else batch, num_samples
+
+    def _time_to_save(self) -> bool:
+        """Tell whether a checkpoint is due by the clock: the first trainer's, all follow it."""
+        limit_s = 60 * self._job.checkpoint.every_minutes
+        return 0 < limit_s < time.monotonic() - self._saved_at and self._world.index == 0
+
+    def _wants_checkpoint(self) -> bool:
+        """Tell, on all trainers alike, whether the step that has just ended is to be saved."""
+        every = self._job.checkpoint.every_steps
+        return self._saving or (every > 0 and self._step % every == 0)
 
     def _train(self, batch: Batch, num_samples: int) -> None:
         timed = self._interval.phases.timed
@@ -191,6 +203,7 @@ class Trainer:
             last=last,
         )
         limit_s = self._job.training.stall_timeout_s
+        self._saved_at = time.monotonic()
         with self._interval.phases.timed("checkpoint"):
             remote.call(self._world, 0, mailbox.report, boundary)
             order = mailbox.saves.get(timeout_s=limit_s, what="the master to begin a checkpoint")

@@ -5,7 +5,6 @@ Threads hash while the calling one reads or writes; all release the interpreter'
 
 from __future__ import annotations
 
-import hashlib
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from hybridjob.checkpoint.entries import CHUNK_BYTES, FileEntry, check_size, damaged
+from hybridjob.checkpoint.entries import CHUNK_BYTES, FileEntry, check_size, damaged, hash_of
 from hybridjob.checkpoint.header import head_bytes, in_order, parse_header, render_header
 from hybridjob.errors import CheckpointError, DamageError
 
@@ -48,7 +47,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> FileEntry:
         with path.open("wb", buffering=0) as file, _hashers() as hashing:
             hashes: list[Future[str]] = []
             for chunk in _chunks(tensors):
-                hashes.append(hashing.submit(_hash, chunk))
+                hashes.append(hashing.submit(hash_of, chunk))
                 for piece in chunk:
                     _write_all(file.fileno(), piece)
                     size += len(piece)
@@ -60,7 +59,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> FileEntry:
 
 
 def _hashers() -> ThreadPoolExecutor:
-    """Make threads that hash chunks: sha256 on one core is slower than many a disk."""
+    """Make threads that hash chunks while the disk is waited for."""
     cores = len(os.sched_getaffinity(0))
     return ThreadPoolExecutor(max(1, min(_MOST_THREADS, cores)), thread_name_prefix="hash")
 
@@ -181,7 +180,7 @@ def check_chunks(path: Path, entry: FileEntry, numbers: Iterable[int]) -> None:
     with path.open("rb") as file:
         for number in numbers:
             file.seek(number * CHUNK_BYTES)
-            found = hashlib.sha256(file.read(CHUNK_BYTES)).hexdigest()
+            found = hash_of([memoryview(file.read(CHUNK_BYTES))])
             if found != entry.chunks[number]:
                 raise damaged(path, number, found, entry.chunks[number])
 
@@ -203,7 +202,7 @@ def _read_spans(
     waiting: list[tuple[int, Future[str]]] = []
     for number in sorted(numbers):
         pieces = _read_chunk(descriptor, number, entry.size, spans)
-        waiting.append((number, hashing.submit(_hash, pieces)))
+        waiting.append((number, hashing.submit(hash_of, pieces)))
         if len(waiting) > _MOST_THREADS:  # the memory of gaps is bounded by it
             _compare(path, entry, *waiting.pop(0))
     for one in waiting:
@@ -237,13 +236,6 @@ def _read_all(descriptor: int, memory: memoryview, offset: int) -> memoryview:
             raise OSError("it ends too soon")
         done += count
     return memory
-
-
-def _hash(pieces: list[memoryview]) -> str:
-    digest = hashlib.sha256()
-    for piece in pieces:
-        digest.update(piece)
-    return digest.hexdigest()
 
 
 def _compare(path: Path, entry: FileEntry, number: int, found: Future[str]) -> None:
