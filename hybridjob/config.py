@@ -125,7 +125,7 @@ class Network(Section):
     master_address: str | None = None
     """Name or address of the master's host, where its host name does not resolve."""
     rdma: bool = False
-    """Let TensorPipe use InfiniBand verbs. Off: TCP and shared memory, which work everywhere."""
+    """Let TensorPipe use InfiniBand verbs. Off: TCP, which works everywhere."""
     rendezvous_timeout_s: PositiveFloat = 300
     """Seconds until a rank that has not arrived ends the job."""
     rpc_timeout_s: PositiveFloat = 120

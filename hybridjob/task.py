@@ -150,7 +150,8 @@ class Task:
         failure = read_failure(path) or own
         failed = len(self._folder.failures(place.restart_count))
         limit = self._job.recovery.max_restarts
-        if not failure.again or failed > limit:
+        # A rank that does not arrive has lost its task: no worker of this step can replace it.
+        if not failure.again or _lost_a_task(failure) or failed > limit:
             self._give_up(failure)
         if self._warned_by is not None:
             raise TaskFailedError(str(failure))
@@ -159,8 +160,9 @@ class Task:
     def _give_up(self, failure: Failure) -> None:
         if self._placement.rank == 0:
             self._write_summary(failure)
-            # A rank that does not arrive has perhaps lost its task: another step may have it.
-            self._wish("again" if failure.kind == RendezvousError.__name__ else "give up")
+            self._wish("again" if _lost_a_task(failure) else "give up")
+        elif _lost_a_task(failure):  # perhaps that of rank 0, with srun none the wiser
+            self._wish_unless_told("again")
         raise TaskFailedError(str(failure))
 
     def _leave(self) -> None:
@@ -177,6 +179,15 @@ class Task:
         path = os.environ.get("HETJOB_EXIT_WISH")
         if path and self._placement.rank == 0:
             write_atomically(Path(path), what + "\n")
+
+    def _wish_unless_told(self, what: str) -> None:
+        """Speak for rank 0, if it has said nothing."""
+        path = os.environ.get("HETJOB_EXIT_WISH")
+        if (
+            path and Path(path).parent.is_dir()
+        ):  # without a folder of the job it is on rank 0's node
+            with contextlib.suppress(FileExistsError), Path(path).open("x") as file:
+                file.write(what + "\n")
 
     def _write_summary(self, failure: Failure) -> None:
         summary = {
@@ -209,6 +220,10 @@ class Task:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _lost_a_task(failure: Failure) -> bool:
+    return failure.kind == RendezvousError.__name__
 
 
 def main(arguments: list[str]) -> int:

@@ -74,6 +74,7 @@ class HetExecutor(submitit_slurm.SlurmExecutor):
 
     def script(self) -> str:
         """Return the batch script, byte for byte as submit() gives it to sbatch."""
+        self._check_warning()
         return render_script(
             self.components,
             command=self._submitit_command_str,
@@ -87,6 +88,17 @@ class HetExecutor(submitit_slurm.SlurmExecutor):
             python=self.python,
             max_attempts=self.max_attempts,
         )
+
+    def _check_warning(self) -> None:
+        """Raise ValueError if each life would be warned of its end as soon as it begins."""
+        time = shortest_time(self.components)
+        limit_s = None if time is None else parse_duration(time)
+        if limit_s is not None and limit_s <= self.signal_delay_s:
+            raise ValueError(
+                f"the shortest time limit is {time} ({limit_s} s), but signal_delay_s = "
+                f"{self.signal_delay_s} asks for a warning that long before it: give more time, "
+                "or a smaller signal_delay_s"
+            )
 
     def _internal_process_submissions(
         self, delayed_submissions: list[utils.DelayedSubmission]
