@@ -230,8 +230,8 @@ class Checkpoint(Section):
     keep_every: int = Field(default=0, ge=0)
     """Checkpoints at multiples of so many steps stay for ever; 0: none."""
     write_behind: bool = True
-    """Copy the state in memory and write it while training goes on, if there is memory for it:
-    as much again as the tables and their optimizer take. Else training waits."""
+    """Write while training goes on. Rows that change meanwhile are copied first; where there is
+    no memory for that, training waits."""
     full_every: int = Field(default=8, ge=0)
     """So many checkpoints hold only the rows touched since the last whole one, then comes another
     whole one; 0: all are whole."""

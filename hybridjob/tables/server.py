@@ -8,7 +8,6 @@ next step sees the same rows, whoever was first.
 from __future__ import annotations
 
 import functools
-import logging
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,10 +15,9 @@ from typing import TYPE_CHECKING
 
 from hybridjob.checkpoint.behind import Written, write, write_behind
 from hybridjob.checkpoint.manifest import read_manifest
-from hybridjob.checkpoint.memory import available_bytes, fits
+from hybridjob.checkpoint.memory import fits
 from hybridjob.checkpoint.shards import load_shard, part_of, save_parts
 from hybridjob.errors import DamageError, PeerError, TableError
-from hybridjob.logs import log_event
 from hybridjob.remote import Future, deferred
 from hybridjob.roles import index_in_role
 from hybridjob.tables.digest import RowSums, shard_sums
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
     from hybridjob.checkpoint.order import SaveOrder
     from hybridjob.config import Job
     from hybridjob.schema import Table
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -121,33 +117,22 @@ class Server:
             shard.update(ids, [push.gradients[number] for push in pushes], self.step)
 
     def touched(self) -> tuple[int, int]:
-        """Count the rows touched since the base, and all.
-
-        All count as touched if there is no memory for a copy of those that are.
-        """
+        """Count the rows touched since the base, and all."""
         rows = sum(shard.stop - shard.start for shard in self.shards)
-        touched = sum(shard.num_touched for shard in self.shards)
-        needed = sum(
-            shard.num_bytes * shard.num_touched // max(1, shard.stop - shard.start)
-            for shard in self.shards
-        )
-        return (touched if fits(needed, processes=self.servers_per_node) else rows), rows
+        return sum(shard.num_touched for shard in self.shards), rows
 
     def save(self, order: SaveOrder) -> None:
-        """Take a snapshot and write it behind, or write before this returns.
+        """Hold the state as it is and write it behind, or write before this returns.
 
         What came of it is the answer to `written`.
         """
         written: Future[Written] = Future()
+        has_room = functools.partial(fits, processes=self.servers_per_node)
         with self._lock:
-            behind = order.behind and (order.delta or self._can_copy())
-            parts = [part_of(one, delta=order.delta, copy=behind) for one in self.shards]
-            if not order.delta:
-                for shard in self.shards:
-                    shard.forget_touched()
+            parts = [part_of(one, delta=order.delta, has_room=has_room) for one in self.shards]
             self._written = written
         work = functools.partial(save_parts, Path(order.draft), parts)
-        if behind:
+        if order.behind:
             write_behind(work, written.set_result)
         else:
             written.set_result(write(work))
@@ -155,20 +140,6 @@ class Server:
     def written(self) -> Future[Written]:
         """Give what came of the last `save`, once it is known."""
         return self._written
-
-    def _can_copy(self) -> bool:
-        needed = sum(shard.bytes_to_copy for shard in self.shards)
-        available = available_bytes()
-        if not needed or fits(needed, processes=self.servers_per_node, available=available):
-            return True
-        log_event(
-            logger,
-            "no memory for a snapshot: this checkpoint is written while training waits",
-            logging.WARNING,
-            needed_mb=needed * self.servers_per_node / 1e6,
-            available_mb=available / 1e6,
-        )
-        return False
 
     def sums(self) -> RowSums:
         """Hash all shards."""
@@ -212,7 +183,7 @@ def touched() -> tuple[int, int]:
 
 
 def save(order: SaveOrder) -> None:
-    """Take a snapshot of the shards for a checkpoint; returns when training may go on."""
+    """Hold the shards' state for a checkpoint; returns when training may go on."""
     this_server().save(order)
 
 
