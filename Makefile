@@ -21,7 +21,7 @@ test-quick: $(STAMP) ## what needs neither Slurm nor several processes
 
 chaos: $(STAMP) ## random kills, freezes and warnings, long; CHAOS_EVENTS=50, SEED=n repeats one
 	HYBRIDJOB_CHAOS_EVENTS=$(or $(CHAOS_EVENTS),20) $(if $(SEED),HYBRIDJOB_CHAOS_SEED=$(SEED)) \
-	    $(BIN)/pytest tests/hybridjob/test_chaos.py
+	    $(BIN)/pytest tests/hybridjob/test_chaos.py tests/integration/test_chaos_on_slurm.py
 
 check: $(STAMP) ## format, lint, types, direction of imports
 	@failed=; for tool in "ruff format --check ." "ruff check ." "mypy" "lint-imports --no-logo"; do \
