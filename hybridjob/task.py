@@ -23,9 +23,12 @@ from hybridjob.errors import ConfigError, HybridjobError, RendezvousError
 from hybridjob.failures import Failure, read_failure, record_failure
 from hybridjob.jobfile import dump_job, load_job, parse_job
 from hybridjob.jobfolder import JobFolder, read_json, write_atomically
-from hybridjob.lives import begin_life, idle_lives, read_lives
+from hybridjob.lives import begin_life, idle_lives, note_leave, read_lives
+from hybridjob.logs import error_line
+from hybridjob.ranks import RankRecord, write_rank
 from hybridjob.roles import name_of
 from hybridjob.worker_process import WorkerProcess, describe_end
+from slurm.comment import set_comment
 from slurm.errors import SlurmError
 from slurm.placement import Placement, read_placement
 
@@ -64,6 +67,7 @@ class Task:
         self._name = name_of(placement.rank, job.layout)
         self._folder = JobFolder(job.run_path / placement.job_id)
         self._attempt = int(os.environ.get("HETJOB_ATTEMPT", "0"))
+        self._local = "SLURM_LOCAL_EXECUTOR" in os.environ
         self._worker: WorkerProcess | None = None
         self._warned_by: int | None = None
         self._leave_before = float("inf")
@@ -102,7 +106,8 @@ class Task:
                     rank=0, role=self._name, host=place.host, again=False,
                     message=f"{idle} lives in a row have saved nothing (recovery.max_idle_lives): "
                     "see the failures and logs of each, then submit anew",
-                )
+                ),
+                f"{place.restart_count}.{self._attempt}.0",
             )  # fmt: skip
 
     def _run_generation(self, generation: str) -> int:
@@ -112,11 +117,28 @@ class Task:
             folder=str(self._folder.path),
             generation=generation,
             parent=os.getpid(),
-            local_only="SLURM_LOCAL_EXECUTOR" in os.environ,
+            local_only=self._local,
         )
         failure = self._folder.failure(generation)
         log = self._folder.log(self._placement.rank, self._name, generation)
         self._worker = worker = WorkerProcess(assignment, log)
+        record = self._note_start(worker.pid, generation)
+        code = self._wait_for(worker, failure)
+        write_rank(self._folder, record.at_its_end(code))
+        return code
+
+    def _note_start(self, pid: int, generation: str) -> RankRecord:
+        """Say in the job's folder where this rank's worker is."""
+        place = self._placement
+        record = RankRecord(
+            rank=place.rank, name=self._name, host=place.host, component=place.component,
+            pid=pid, generation=generation, started=round(time.time(), 3),
+        )  # fmt: skip
+        write_rank(self._folder, record)
+        return record
+
+    def _wait_for(self, worker: WorkerProcess, failure: Path) -> int:
+        """Wait for a worker's end, or end it where the generation has failed or time is up."""
         if self._warned_by is not None:
             worker.ask_to_leave()
         while (code := worker.wait(_POLL_S)) is None:
@@ -151,20 +173,35 @@ class Task:
         failed = len(self._folder.failures(place.restart_count))
         limit = self._job.recovery.max_restarts
         if not failure.again or failed > limit:
-            self._give_up(failure)
+            self._give_up(failure, generation)
         if self._warned_by is not None:
             raise TaskFailedError(str(failure))
         print(f"generation {generation} failed: {failure}; starting again ({failed} of {limit})")  # noqa: T201
 
-    def _give_up(self, failure: Failure) -> None:
+    def _give_up(self, failure: Failure, generation: str) -> None:
         if self._placement.rank == 0:
             self._write_summary(failure)
+            self._tell_everywhere(failure, generation)
             # A rank that does not arrive has perhaps lost its task: another step may have it.
             self._wish("again" if failure.kind == RendezvousError.__name__ else "give up")
         raise TaskFailedError(str(failure))
 
+    def _tell_everywhere(self, failure: Failure, generation: str) -> None:
+        """Make the first cause the last line of rank 0's log, and the job's comment in Slurm."""
+        log = self._folder.log(0, self._name, generation)
+        with log.open("a", encoding="utf-8") as file:
+            file.write(error_line(self._name, 0, f"the run has failed: {failure}") + "\n")
+        if not self._local:
+            problem = set_comment(self._placement.job_id, f"failed: {failure}")
+            if problem is not None:
+                print(f"the job's comment could not be set: {problem}")  # noqa: T201
+
     def _leave(self) -> None:
         """End this life: all is saved, or the newest checkpoint must do."""
+        if self._placement.rank == 0:
+            heard = None if self._warned_by is None else signal.Signals(self._warned_by).name
+            place = self._placement
+            note_leave(self._folder, life=place.restart_count, attempt=self._attempt, signal=heard)
         # TERM comes before a preemption, but also when a step ends because of a lost task.
         self._wish("requeue" if self._warned_by == signal.SIGUSR2 else "leave")
         raise SystemExit(LEFT)

@@ -48,6 +48,11 @@ class WorkerProcess:
             start_new_session=True,
         )
 
+    @property
+    def pid(self) -> int:
+        """Its process id on this host."""
+        return self._process.pid
+
     def ask_to_leave(self) -> None:
         """Tell it to save at the next step and end. Nothing if it has ended."""
         self._write(LEAVE)
