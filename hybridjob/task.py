@@ -27,7 +27,7 @@ from hybridjob.lives import begin_life, idle_lives, note_leave, read_lives
 from hybridjob.logs import error_line
 from hybridjob.ranks import RankRecord, write_rank
 from hybridjob.roles import name_of
-from hybridjob.worker_process import WorkerProcess, describe_end
+from hybridjob.worker_process import WorkerProcess, describe_end, last_words
 from slurm.comment import set_comment
 from slurm.errors import SlurmError
 from slurm.placement import Placement, read_placement
@@ -165,7 +165,7 @@ class Task:
             rank=place.rank,
             role=self._name,
             host=place.host,
-            message=f"{describe_end(code)}; its log: {log}",
+            message=f"{describe_end(code)}{last_words(log) if code > 0 else ''}; its log: {log}",
         )
         if self._warned_by is None:  # else Slurm ends us all, and it is nobody's failure
             record_failure(path, own)

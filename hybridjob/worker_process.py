@@ -13,11 +13,15 @@ from dataclasses import asdict
 from typing import IO, TYPE_CHECKING
 
 from hybridjob.assignment import LEAVE, WARNINGS
+from hybridjob.logs import stamp_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from hybridjob.assignment import Assignment
+
+
+_LAST_LINES = 5
 
 
 class WorkerProcess:
@@ -92,6 +96,16 @@ def describe_end(code: int) -> str:
         return f"its worker ended with exit code {code}"
     hint = " (out of memory?)" if -code == signal.SIGKILL else ""
     return f"its worker was killed by {signal.Signals(-code).name}{hint}"
+
+
+def last_words(log: Path) -> str:
+    """Give the last line that is no log line: it may be the exception of a failed import."""
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").split("\n")[-_LAST_LINES:]
+    except OSError:  # the disk was full, and what ended it is told without
+        return ""
+    spoken = [line.strip() for line in lines if line.strip()]
+    return f" ({spoken[-1]})" if spoken and stamp_of(spoken[-1]) is None else ""
 
 
 def _copy(source: IO[bytes], log: Path) -> None:
