@@ -62,6 +62,17 @@ def submit(
     wait: Annotated[
         bool, typer.Option("--wait", help="Follow the job on Slurm until it ends.")
     ] = False,
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="key=value,value,...",
+            help="Submit a job for each value, or each combination if given several times.",
+        ),
+    ] = None,
+    at_once: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="How many jobs of a sweep run at once."),
+    ] = None,
 ) -> None:
     """Submit a training job.
 
@@ -70,6 +81,20 @@ def submit(
     a mistake in the job file or on the command line, 1 for a failure.
     """
     try:
+        if sweep:
+            from hybridjob.sweep_cli import submit_sweep  # noqa: PLC0415 - not for one job
+
+            raise SystemExit(
+                submit_sweep(
+                    job_file,
+                    overrides or [],
+                    sweep,
+                    at_once=at_once,
+                    asked=executor_name(executor),
+                    code_folders=[Path.cwd(), job_file.absolute().parent],
+                    dry_run=dry_run,
+                )
+            )
         raise SystemExit(
             _submit(job_file, overrides or [], executor_name(executor), dry_run=dry_run, wait=wait)
         )

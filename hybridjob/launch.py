@@ -131,7 +131,7 @@ def launch(
     data = resolve(absolute_paths(job.data))
     job = job.model_copy(update={"data": data, "run_folder": str(job.run_path)})
     values = job.model_dump(mode="json", exclude_defaults=True)
-    folders = [str(folder.resolve()) for folder in code_folders]
+    folders = list(dict.fromkeys(str(folder.resolve()) for folder in code_folders))
     with _writing(job.run_path):
         note = Origin(executor=kind, code_folders=folders, **origin)
         contents = new_contents(job, note, checkpoints)

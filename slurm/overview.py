@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -69,7 +70,7 @@ def within(total_s: float, run: Runner = run_command) -> Runner:
         left = end - time.monotonic()
         if left <= 0:
             raise CommandError(f"{argv[0]} was not asked: Slurm has used up {total_s:g} s already")
-        return run(argv, timeout_s=min(timeout_s, left), env=env)
+        return run(argv, timeout_s=min(timeout_s, max(0.1, round(left, 1))), env=env)
 
     return run_in_time
 
@@ -100,7 +101,8 @@ def _ask(
     try:
         text = run(argv, timeout_s=60, env=env).stdout
     except CommandError as error:
-        return {}, [] if _NO_SUCH_JOB in str(error) else [str(error)]
+        said = " ".join(str(error).replace(shlex.join(argv), argv[0]).split())
+        return {}, [] if _NO_SUCH_JOB in said else [said]
     jobs: dict[str, dict[int, ComponentView]] = defaultdict(dict)
     for line in text.splitlines():
         job_id, *cells = line.strip().split("|")
