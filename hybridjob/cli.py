@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from pathlib import Path
@@ -27,7 +26,6 @@ app = typer.Typer(
     help="Hybrid-parallel training on Slurm.",
 )
 _DETACHED = 130
-_PIPE_CLOSED = 141
 
 
 @app.callback()
@@ -220,9 +218,6 @@ def main() -> None:
         app()
     except HybridjobError as error:
         _give_up(error)
-    except BrokenPipeError:  # `hybridjob logs RUN | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(_PIPE_CLOSED) from None
 
 
 def submit_main() -> None:
