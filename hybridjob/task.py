@@ -23,9 +23,12 @@ from hybridjob.errors import ConfigError, HybridjobError, RendezvousError
 from hybridjob.failures import Failure, read_failure, record_failure
 from hybridjob.jobfile import dump_job, load_job, parse_job
 from hybridjob.jobfolder import JobFolder, read_json, write_atomically
-from hybridjob.lives import begin_life, idle_lives, read_lives
+from hybridjob.lives import begin_life, idle_lives, note_leave, read_lives
+from hybridjob.logs import error_line
+from hybridjob.ranks import RankRecord, write_rank
 from hybridjob.roles import name_of
-from hybridjob.worker_process import WorkerProcess, describe_end
+from hybridjob.worker_process import WorkerProcess, describe_end, last_words
+from slurm.comment import set_comment
 from slurm.errors import SlurmError
 from slurm.placement import Placement, read_placement
 
@@ -64,6 +67,7 @@ class Task:
         self._name = name_of(placement.rank, job.layout)
         self._folder = JobFolder(job.run_path / placement.job_id)
         self._attempt = int(os.environ.get("HETJOB_ATTEMPT", "0"))
+        self._local = "SLURM_LOCAL_EXECUTOR" in os.environ
         self._worker: WorkerProcess | None = None
         self._warned_by: int | None = None
         self._leave_before = float("inf")
@@ -102,7 +106,8 @@ class Task:
                     rank=0, role=self._name, host=place.host, again=False,
                     message=f"{idle} lives in a row have saved nothing (recovery.max_idle_lives): "
                     "see the failures and logs of each, then submit anew",
-                )
+                ),
+                f"{place.restart_count}.{self._attempt}.0",
             )  # fmt: skip
 
     def _run_generation(self, generation: str) -> int:
@@ -112,11 +117,28 @@ class Task:
             folder=str(self._folder.path),
             generation=generation,
             parent=os.getpid(),
-            local_only="SLURM_LOCAL_EXECUTOR" in os.environ,
+            local_only=self._local,
         )
         failure = self._folder.failure(generation)
         log = self._folder.log(self._placement.rank, self._name, generation)
         self._worker = worker = WorkerProcess(assignment, log)
+        record = self._note_start(worker.pid, generation)
+        code = self._wait_for(worker, failure)
+        write_rank(self._folder, record.at_its_end(code))
+        return code
+
+    def _note_start(self, pid: int, generation: str) -> RankRecord:
+        """Say in the job's folder where this rank's worker is."""
+        place = self._placement
+        record = RankRecord(
+            rank=place.rank, name=self._name, host=place.host, component=place.component,
+            pid=pid, generation=generation, started=round(time.time(), 3),
+        )  # fmt: skip
+        write_rank(self._folder, record)
+        return record
+
+    def _wait_for(self, worker: WorkerProcess, failure: Path) -> int:
+        """Wait for a worker's end, or end it where the generation has failed or time is up."""
         if self._warned_by is not None:
             worker.ask_to_leave()
         while (code := worker.wait(_POLL_S)) is None:
@@ -143,7 +165,7 @@ class Task:
             rank=place.rank,
             role=self._name,
             host=place.host,
-            message=f"{describe_end(code)}; its log: {log}",
+            message=f"{describe_end(code)}{last_words(log) if code > 0 else ''}; its log: {log}",
         )
         if self._warned_by is None:  # else Slurm ends us all, and it is nobody's failure
             record_failure(path, own)
@@ -152,24 +174,49 @@ class Task:
         limit = self._job.recovery.max_restarts
         # A rank that does not arrive has lost its task: no worker of this step can replace it.
         if not failure.again or _lost_a_task(failure) or failed > limit:
-            self._give_up(failure)
+            self._give_up(failure, generation)
         if self._warned_by is not None:
             raise TaskFailedError(str(failure))
         print(f"generation {generation} failed: {failure}; starting again ({failed} of {limit})")  # noqa: T201
 
-    def _give_up(self, failure: Failure) -> None:
+    def _give_up(self, failure: Failure, generation: str) -> None:
         if self._placement.rank == 0:
             self._write_summary(failure)
             self._wish("again" if _lost_a_task(failure) else "give up")
+            self._tell_everywhere(failure, generation)
         elif _lost_a_task(failure):  # perhaps that of rank 0, with srun none the wiser
             self._wish_unless_told("again")
         raise TaskFailedError(str(failure))
+
+    def _tell_everywhere(self, failure: Failure, generation: str) -> None:
+        """Make the first cause the last line of rank 0's log, and the job's comment in Slurm."""
+        log = self._folder.log(0, self._name, generation)
+        try:
+            with log.open("a", encoding="utf-8") as file:
+                file.write(error_line(self._name, 0, f"the run has failed: {failure}") + "\n")
+        except OSError as error:
+            print(f"cannot write {log}: {error.strerror}")  # noqa: T201
+        if not self._local and not _lost_a_task(failure):  # then another step may complete it
+            problem = set_comment(self._placement.job_id, f"failed: {failure}")
+            if problem is not None:
+                print(f"the job's comment could not be set: {problem}")  # noqa: T201
 
     def _leave(self) -> None:
         """End this life: all is saved, or the newest checkpoint must do."""
         # TERM comes before a preemption, but also when a step ends because of a lost task.
         self._wish("requeue" if self._warned_by == signal.SIGUSR2 else "leave")
+        if self._placement.rank == 0:
+            self._note_leave()
         raise SystemExit(LEFT)
+
+    def _note_leave(self) -> None:
+        """Say in the job's folder why this life ends."""
+        heard = None if self._warned_by is None else signal.Signals(self._warned_by).name
+        life = self._placement.restart_count
+        try:
+            note_leave(self._folder, life=life, attempt=self._attempt, signal=heard)
+        except OSError as error:  # the disk is full: what counts has been said
+            print(f"cannot write {self._folder.leaves}: {error.strerror}")  # noqa: T201
 
     def _wish(self, what: str) -> None:
         """Tell the batch script, or the local executor, what is to follow.
