@@ -194,7 +194,7 @@ def resume(
     chosen = find_run(run, runs, run=runner())
     brief = read_brief(chosen)
     seen = look_at([brief])[chosen.job_id]
-    plan = plan_resumption(chosen, brief, seen, overrides or [])
+    plan = plan_resumption(chosen, seen, overrides or [])
     for line in plan.damage:
         typer.echo(f"passed over: {line}", err=True)
     typer.echo(f"going on from step {plan.step:,} of job {chosen.job_id}")
