@@ -87,6 +87,11 @@ class Training:
         return json.loads((self.folder / "summary.json").read_text())
 
     @property
+    def summary_is_there(self) -> bool:
+        """Whether the run has said how it ended."""
+        return (self.folder / "summary.json").exists()
+
+    @property
     def metrics(self) -> list[dict]:
         """What has been measured so far."""
         path = self.folder / "metrics.jsonl"
