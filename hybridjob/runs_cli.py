@@ -32,6 +32,7 @@ _Runs = Annotated[
     Path, typer.Option("--runs", metavar="DIR", help="Where the runs are.", show_default=True)
 ]
 _RUNS = Path("runs")
+_MOST_NOTES = 3
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
@@ -79,9 +80,11 @@ def list_runs(
         what = f"no run of a sweep {sweep!r}" if sweep else "no run"
         typer.echo(f"{what} in {runs}: go to where you submitted, or give --runs DIR", err=True)
     notes = dict.fromkeys(row["problem"] for row in rows if row["problem"])
-    notes |= dict.fromkeys(unreadable)
+    notes |= dict.fromkeys(unreadable[:_MOST_NOTES])
     for note in notes:
         typer.echo(f"note: {note}", err=True)
+    if len(unreadable) > _MOST_NOTES:
+        typer.echo(f"note: and {len(unreadable) - _MOST_NOTES} more cannot be read", err=True)
     if number and sweep is None and len(found.runs) > len(briefs) >= number:
         typer.echo(f"and {len(found.runs) - number} older: -n 0 lists all", err=True)
 

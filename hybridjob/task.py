@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
 import signal
 import sys
@@ -21,14 +20,13 @@ from hybridjob.assignment import GAVE_UP, LEFT, WARNINGS, Assignment
 from hybridjob.data.fetch import ensure_local, resolve
 from hybridjob.errors import ConfigError, HybridjobError, RendezvousError
 from hybridjob.failures import Failure, read_failure, record_failure
+from hybridjob.giving_up import tell_everywhere, tell_why_left, write_failed_summary
 from hybridjob.jobfile import dump_job, load_job, parse_job
 from hybridjob.jobfolder import JobFolder, read_json, write_atomically
-from hybridjob.lives import begin_life, idle_lives, note_leave, read_lives
-from hybridjob.logs import error_line
+from hybridjob.lives import begin_life, idle_lives, read_lives
 from hybridjob.ranks import RankRecord, write_rank
 from hybridjob.roles import name_of
 from hybridjob.worker_process import WorkerProcess, describe_end, last_words
-from slurm.comment import set_comment
 from slurm.errors import SlurmError
 from slurm.placement import Placement, read_placement
 
@@ -181,42 +179,26 @@ class Task:
 
     def _give_up(self, failure: Failure, generation: str) -> None:
         if self._placement.rank == 0:
-            self._write_summary(failure)
-            self._wish("again" if _lost_a_task(failure) else "give up")
-            self._tell_everywhere(failure, generation)
+            place, lost = self._placement, _lost_a_task(failure)
+            requeues = place.restart_count
+            write_failed_summary(self._folder, self._job.name, failure, requeues=requeues)
+            self._wish("again" if lost else "give up")
+            # No comment where another step may complete the run.
+            job_id = None if self._local or lost else place.job_id
+            log = self._folder.log(0, self._name, generation)
+            tell_everywhere(failure, log=log, name=self._name, job_id=job_id)
         elif _lost_a_task(failure):  # perhaps that of rank 0, with srun none the wiser
             self._wish_unless_told("again")
         raise TaskFailedError(str(failure))
-
-    def _tell_everywhere(self, failure: Failure, generation: str) -> None:
-        """Make the first cause the last line of rank 0's log, and the job's comment in Slurm."""
-        log = self._folder.log(0, self._name, generation)
-        try:
-            with log.open("a", encoding="utf-8") as file:
-                file.write(error_line(self._name, 0, f"the run has failed: {failure}") + "\n")
-        except OSError as error:
-            print(f"cannot write {log}: {error.strerror}")  # noqa: T201
-        if not self._local and not _lost_a_task(failure):  # then another step may complete it
-            problem = set_comment(self._placement.job_id, f"failed: {failure}")
-            if problem is not None:
-                print(f"the job's comment could not be set: {problem}")  # noqa: T201
 
     def _leave(self) -> None:
         """End this life: all is saved, or the newest checkpoint must do."""
         # TERM comes before a preemption, but also when a step ends because of a lost task.
         self._wish("requeue" if self._warned_by == signal.SIGUSR2 else "leave")
+        life, attempt = self._placement.restart_count, self._attempt
         if self._placement.rank == 0:
-            self._note_leave()
+            tell_why_left(self._folder, life=life, attempt=attempt, warned_by=self._warned_by)
         raise SystemExit(LEFT)
-
-    def _note_leave(self) -> None:
-        """Say in the job's folder why this life ends."""
-        heard = None if self._warned_by is None else signal.Signals(self._warned_by).name
-        life = self._placement.restart_count
-        try:
-            note_leave(self._folder, life=life, attempt=self._attempt, signal=heard)
-        except OSError as error:  # the disk is full: what counts has been said
-            print(f"cannot write {self._folder.leaves}: {error.strerror}")  # noqa: T201
 
     def _wish(self, what: str) -> None:
         """Tell the batch script, or the local executor, what is to follow.
@@ -235,17 +217,6 @@ class Task:
         ):  # without a folder of the job it is on rank 0's node
             with contextlib.suppress(FileExistsError), Path(path).open("x") as file:
                 file.write(what + "\n")
-
-    def _write_summary(self, failure: Failure) -> None:
-        summary = {
-            "state": "failed",
-            "name": self._job.name,
-            "cause": str(failure),
-            "detail": failure.detail,
-            "generations": self._folder.generations(),
-            "requeues": self._placement.restart_count,
-        }
-        write_atomically(self._folder.summary, json.dumps(summary, indent=1) + "\n")
 
     @contextlib.contextmanager
     def _hearing_warnings(self) -> Iterator[None]:
