@@ -212,9 +212,8 @@ class Task:
     def _wish_unless_told(self, what: str) -> None:
         """Speak for rank 0, if it has said nothing."""
         path = os.environ.get("HETJOB_EXIT_WISH")
-        if (
-            path and Path(path).parent.is_dir()
-        ):  # without a folder of the job it is on rank 0's node
+        # Where the job has no folder it lies on rank 0's node alone.
+        if path and Path(path).parent.is_dir():
             with contextlib.suppress(FileExistsError), Path(path).open("x") as file:
                 file.write(what + "\n")
 
