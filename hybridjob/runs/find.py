@@ -85,8 +85,10 @@ def _by_path(path: Path) -> Run | None:
         return one
     if not os.access(path, os.R_OK | os.X_OK):
         raise RunError(f"cannot read {path}: Permission denied. A job's folder is its owner's")
-    inside = all_runs(path.absolute()).runs
-    return inside[0] if inside else None
+    inside = all_runs(path.absolute())
+    if inside.unreadable and not inside.runs:
+        raise RunError(inside.unreadable[0])
+    return inside.runs[0] if inside.runs else None
 
 
 def _search(folder: Path, depth: int, runs: list[Run], unreadable: list[str]) -> None:
@@ -95,7 +97,7 @@ def _search(folder: Path, depth: int, runs: list[Run], unreadable: list[str]) ->
     except FileNotFoundError:
         return
     except OSError as error:
-        unreadable.append(f"{folder}: {error.strerror}")
+        unreadable.append(f"cannot read {folder}: {error.strerror}")
         return
     for entry in entries:
         if not entry.is_dir():

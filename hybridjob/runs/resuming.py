@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -9,8 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hybridjob.checkpoint.manifest import MANIFEST, all_files, newest_valid, read_manifest, step_of
-from hybridjob.errors import LaunchError, RunError
+from hybridjob.checkpoint.manifest import (
+    MANIFEST,
+    all_checkpoints,
+    all_files,
+    newest_valid,
+    read_manifest,
+    step_of,
+    verify_sizes,
+)
+from hybridjob.errors import CheckpointError, LaunchError, RunError
 from hybridjob.jobfile import load_job
 from hybridjob.runs.state import RunState
 
@@ -33,8 +42,9 @@ class Resumption:
 
 
 def plan_resumption(run: Run, seen: Seen, overrides: Sequence[str]) -> Resumption:
-    """Choose the checkpoint, every byte of it checked, and read the job file with what changes.
+    """Choose the newest checkpoint that is all there, and read the job file with what changes.
 
+    Its bytes are checked by the servers when they read them: there may be terabytes.
     Raises RunError if the run goes on, or has nothing to go on from; ConfigError for an override.
     """
     if not seen.state.is_over:
@@ -51,7 +61,7 @@ def plan_resumption(run: Run, seen: Seen, overrides: Sequence[str]) -> Resumptio
     if not run.folder.job_file.exists():
         raise RunError(f"{run.folder.path} has no job.toml: submit the job file itself")
     job = load_job(run.folder.job_file, overrides)
-    checkpoint, damage = newest_valid(run.folder.checkpoints)
+    checkpoint, damage = newest_valid(run.folder.checkpoints, verify_sizes)
     if checkpoint is None:
         raise RunError(
             f"job {run.job_id} of {run.name} has no checkpoint: submit the job file itself"
@@ -60,18 +70,20 @@ def plan_resumption(run: Run, seen: Seen, overrides: Sequence[str]) -> Resumptio
 
 
 def stage(resumption: Resumption) -> Path:
-    """Bring the checkpoint, and the base that it needs, into a hidden folder of the run folder.
+    """Bring the checkpoint, and what it needs, into a hidden folder of the run folder.
 
-    By hard links, or copies where the file system has none. Raises LaunchError.
+    By hard links, and then older ones as well, for the case that this one is damaged; by copies
+    where the file system has no links. Raises LaunchError.
     """
     place = resumption.job.run_path / f".resumed-{os.getpid()}-{secrets.token_hex(4)}"
     try:
         place.mkdir(mode=0o700, parents=True)
-        checkpoint = resumption.checkpoint
-        manifest = read_manifest(checkpoint)
-        folders = {checkpoint} | {folder for folder, _ in all_files(checkpoint, manifest)}
-        for folder in sorted(folders):
-            _bring(folder, place / folder.name)
+        newest = resumption.checkpoint
+        needed = {folder for folder, _ in all_files(newest, read_manifest(newest))} | {newest}
+        linked = [_bring(folder, place / folder.name) for folder in sorted(needed)]
+        if all(linked):
+            for folder in _others(newest, needed):
+                _bring(folder, place / folder.name)
     except OSError as error:
         shutil.rmtree(place, ignore_errors=True)
         raise LaunchError(
@@ -80,11 +92,25 @@ def stage(resumption: Resumption) -> Path:
     return place
 
 
-def _bring(source: Path, target: Path) -> None:
-    """Link or copy what the manifest names, and the manifest."""
+def _others(newest: Path, needed: set[Path]) -> list[Path]:
+    """List the older checkpoints whose manifest can be read."""
+    others = []
+    for folder in all_checkpoints(newest.parent):
+        if folder not in needed and step_of(folder) < step_of(newest):
+            with contextlib.suppress(CheckpointError):
+                read_manifest(folder)
+                others.append(folder)
+    return others
+
+
+def _bring(source: Path, target: Path) -> bool:
+    """Link or copy what the manifest names, and the manifest. Returns whether links were made."""
     target.mkdir()
+    linked = True
     for name in [MANIFEST, *(entry.name for entry in read_manifest(source).files)]:
         try:
             os.link(source / name, target / name)
         except OSError:  # another file system, or one without links
             shutil.copy2(source / name, target / name)
+            linked = False
+    return linked

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-
 from hybridjob.errors import RunError
+
 from hybridjob.runs.find import all_runs, find_run
 from slurm.command import CommandResult
 
@@ -82,4 +82,4 @@ def test_a_folder_that_cannot_be_read_is_named(root):
     finally:
         (root / "films").chmod(0o700)
     assert [one.job_id for one in found.runs] == ["70", "67"]
-    assert found.unreadable == [f"{root / 'films'}: Permission denied"]
+    assert found.unreadable == [f"cannot read {root / 'films'}: Permission denied"]
