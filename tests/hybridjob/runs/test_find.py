@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-from hybridjob.errors import RunError
 
+from hybridjob.errors import RunError
 from hybridjob.runs.find import all_runs, find_run
 from slurm.command import CommandResult
 
