@@ -21,7 +21,7 @@ test-quick: $(STAMP) ## what needs neither Slurm nor several processes
 
 chaos: $(STAMP) ## random kills, freezes and warnings, long; CHAOS_EVENTS=50, SEED=n repeats one
 	HYBRIDJOB_CHAOS_EVENTS=$(or $(CHAOS_EVENTS),20) $(if $(SEED),HYBRIDJOB_CHAOS_SEED=$(SEED)) \
-	    $(BIN)/pytest tests/hybridjob/test_chaos.py
+	    $(BIN)/pytest tests/hybridjob/test_chaos.py tests/integration/test_chaos_on_slurm.py
 
 bench: $(STAMP) ## samples/s against the tutorial, plain torch, TorchRec if installed, and the limit
 	$(BIN)/python benchmarks/step.py $(BENCH)

@@ -172,7 +172,7 @@ def delta_bytes(folder: Path, rows: int = 200_000) -> dict[str, float]:
         ids = torch.randperm(rows)[: int(rows * share)].sort().values
         shard.update([ids], [torch.ones(len(ids), DIM)], 1)
         sizes = [
-            sum(one.size for one in save_parts(folder, [part_of(shard, delta=delta, copy=False)]))
+            sum(one.size for one in save_parts(folder, [part_of(shard, delta=delta)]))
             for delta in (False, True)
         ]
         found[str(share)] = sizes[1] / sizes[0]

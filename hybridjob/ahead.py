@@ -34,10 +34,14 @@ _READ_AHEAD = 2
 
 @dataclass(frozen=True)
 class GlobalBatch:
-    """This trainer's part of a step's batch, its rows on their way, and the samples of all."""
+    """This trainer's part of a step's batch, its rows on their way, and the samples of all.
+
+    save_after: a trainer wishes the step to be saved.
+    """
 
     asked: Asked
     num_samples: int
+    save_after: bool
 
     @property
     def batch(self) -> Batch:
@@ -47,7 +51,7 @@ class GlobalBatch:
 
 @dataclass(frozen=True)
 class _Counted:
-    """A part whose counts are being summed over the trainers: samples, parts, wishes to leave."""
+    """A part whose counts are being summed: samples, parts, wishes to leave, wishes to save."""
 
     plan: Plan
     counts: Tensor
@@ -61,9 +65,16 @@ class LookAhead:
     rank of the job was asked to leave, all trainers end before the same step.
     """
 
-    def __init__(self, client: TableClient, depth: int, phases: Callable[[], Phases]) -> None:
+    def __init__(
+        self,
+        client: TableClient,
+        depth: int,
+        time_to_save: Callable[[], bool],
+        phases: Callable[[], Phases],
+    ) -> None:
         self.leaving = False
-        self._client, self._depth, self._phases = client, depth, phases
+        self._client, self._depth = client, depth
+        self._time_to_save, self._phases = time_to_save, phases
 
     def batches(
         self, source: Iterable[Batch], empty: Batch, first_step: int, max_steps: int | None
@@ -77,11 +88,12 @@ class LookAhead:
                     break
                 with self._phases().timed("wait for trainers"):
                     part.summing.wait()
-                num_samples, num_parts, num_leaving = part.counts.tolist()
+                num_samples, num_parts, num_leaving, num_saving = part.counts.tolist()
                 self.leaving = num_leaving > 0
                 if num_parts == 0 or self.leaving:
                     break
-                queue.append(GlobalBatch(self._client.ask(part.plan, step), num_samples))
+                asked = self._client.ask(part.plan, step)
+                queue.append(GlobalBatch(asked, num_samples, save_after=num_saving > 0))
                 if len(queue) > self._depth:
                     yield queue.popleft()
         yield from queue
@@ -94,7 +106,7 @@ class LookAhead:
             nothing = self._client.plan(empty)
             try:
                 for plan in self._timed(itertools.chain(plans, itertools.repeat(None))):
-                    begun.append(_count(plan, nothing))
+                    begun.append(self._count(plan, nothing))
                     if len(begun) > 1:
                         yield begun.popleft()
             finally:
@@ -108,8 +120,8 @@ class LookAhead:
                 plan = next(iterator)
             yield plan
 
-
-def _count(plan: Plan | None, nothing: Plan) -> _Counted:
-    size = 0 if plan is None else plan.batch.size
-    counts = torch.tensor([size, plan is not None, mailbox.leaving.is_set()])
-    return _Counted(plan or nothing, counts, dist.all_reduce(counts, async_op=True))
+    def _count(self, plan: Plan | None, nothing: Plan) -> _Counted:
+        size = 0 if plan is None else plan.batch.size
+        flags = (plan is not None, mailbox.leaving.is_set(), self._time_to_save())
+        counts = torch.tensor([size, *flags])
+        return _Counted(plan or nothing, counts, dist.all_reduce(counts, async_op=True))

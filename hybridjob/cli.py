@@ -5,15 +5,18 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 
-from hybridjob.errors import ConfigError, HybridjobError, LaunchError
+from hybridjob.errors import ConfigError, HybridjobError, LaunchError, RunError
 from hybridjob.jobfile import load_job
 from hybridjob.launch import ExecutorName, choose_executor, launch, script_of
 from slurm.errors import SlurmError
+
+if TYPE_CHECKING:
+    from hybridjob.config import Job
 
 app = typer.Typer(
     add_completion=False,
@@ -57,6 +60,17 @@ def submit(
     wait: Annotated[
         bool, typer.Option("--wait", help="Follow the job on Slurm until it ends.")
     ] = False,
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="key=value,value,...",
+            help="Submit a job for each value, or each combination if given several times.",
+        ),
+    ] = None,
+    at_once: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="How many jobs of a sweep run at once."),
+    ] = None,
 ) -> None:
     """Submit a training job.
 
@@ -65,8 +79,22 @@ def submit(
     a mistake in the job file or on the command line, 1 for a failure.
     """
     try:
+        if sweep:
+            from hybridjob.sweep_cli import submit_sweep  # noqa: PLC0415 - not for one job
+
+            raise SystemExit(
+                submit_sweep(
+                    job_file,
+                    overrides or [],
+                    sweep,
+                    at_once=at_once,
+                    asked=executor_name(executor),
+                    code_folders=[Path.cwd(), job_file.absolute().parent],
+                    dry_run=dry_run,
+                )
+            )
         raise SystemExit(
-            _submit(job_file, overrides or [], _executor_name(executor), dry_run=dry_run, wait=wait)
+            _submit(job_file, overrides or [], executor_name(executor), dry_run=dry_run, wait=wait)
         )
     except HybridjobError as error:
         _give_up(error)
@@ -102,9 +130,24 @@ def _submit(
     if dry_run:
         sys.stdout.write(script_of(job, asked or "slurm", code_folders))
         return 0
+    return start(job, asked, code_folders, wait=wait)
+
+
+def start(
+    job: Job,
+    asked: ExecutorName | None,
+    code_folders: list[Path],
+    *,
+    wait: bool = False,
+    **more: Any,
+) -> int:
+    """Launch a job, say what there is now, and follow it where that is wanted; the exit code.
+
+    more: of the arguments of hybridjob.launch.launch.
+    """
     kind = choose_executor(asked)
     console = Console()
-    submitted = launch(job, kind, code_folders)
+    submitted = launch(job, kind, code_folders, **more)
     from hybridjob.jobfolder import JobFolder  # noqa: PLC0415 - a dry run needs none of it
 
     folder = JobFolder(job.run_path / submitted.job_id)
@@ -117,8 +160,8 @@ def _submit(
     )
     if kind == "slurm" and not wait:
         console.print(
-            f"state: squeue -j {submitted.job_id}   end it: scancel {submitted.job_id}\n"
-            f"how it ended, and why: {folder.summary}",
+            f"how it does: hybridjob status {submitted.job_id}   "
+            f"end it: hybridjob cancel {submitted.job_id}",
             highlight=False,
             soft_wrap=True,
         )
@@ -141,7 +184,8 @@ def _follow(submitted: Any, folder: Any, console: Console, *, ends_with_us: bool
             console.print(f"cancelled: all tasks of {submitted.job_id} are ended")
         else:
             console.print(
-                f"job {submitted.job_id} goes on without us; scancel {submitted.job_id} ends it"
+                f"job {submitted.job_id} goes on without us; "
+                f"hybridjob cancel {submitted.job_id} ends it"
             )
         return _DETACHED
 
@@ -150,7 +194,8 @@ def _count(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
-def _executor_name(value: str | None) -> ExecutorName | None:
+def executor_name(value: str | None) -> ExecutorName | None:
+    """Check the value of --executor. Raises ConfigError."""
     match value:
         case None | "slurm" | "local":
             return value
@@ -160,13 +205,14 @@ def _executor_name(value: str | None) -> ExecutorName | None:
 
 def _give_up(error: HybridjobError) -> NoReturn:
     sys.stderr.write(f"hybridjob: {error}\n")
-    raise SystemExit(2 if isinstance(error, ConfigError) else 1)
+    raise SystemExit(2 if isinstance(error, ConfigError | RunError) else 1)
 
 
 def main() -> None:
     """Run the console script."""
-    from hybridjob import checkpoint_cli  # noqa: PLC0415 - pyarrow: not for `submit`
+    from hybridjob import checkpoint_cli, runs_cli  # noqa: PLC0415 - not for `submit`
 
+    runs_cli.register(app)
     app.add_typer(checkpoint_cli.app, name="checkpoint")
     try:
         app()

@@ -127,7 +127,7 @@ class Network(Section):
     master_address: str | None = None
     """Name or address of the master's host, where its host name does not resolve."""
     rdma: bool = False
-    """Let TensorPipe use InfiniBand verbs. Off: TCP and shared memory, which work everywhere."""
+    """Let TensorPipe use InfiniBand verbs. Off: TCP, which works everywhere."""
     rendezvous_timeout_s: PositiveFloat = 300
     """Seconds until a rank that has not arrived ends the job."""
     rpc_timeout_s: PositiveFloat = 120
@@ -231,15 +231,18 @@ class Checkpoint(Section):
     """When the state is saved."""
 
     every_steps: int = Field(default=0, ge=0)
-    """Steps between two checkpoints; 0 saves at the end only."""
+    """Steps between two checkpoints; 0: every_minutes decides alone. One is written at the end,
+    and before a job leaves its nodes, in any case."""
+    every_minutes: float = Field(default=10, ge=0)
+    """Minutes after a checkpoint until the next one; 0: every_steps decides alone."""
     keep_last: PositiveInt = 2
     """How many checkpoints stay; older ones are removed once a newer one is durable. Those that
     they need stay too."""
     keep_every: int = Field(default=0, ge=0)
     """Checkpoints at multiples of so many steps stay for ever; 0: none."""
     write_behind: bool = True
-    """Copy the state in memory and write it while training goes on, if there is memory for it:
-    as much again as the tables and their optimizer take. Else training waits."""
+    """Write while training goes on. Rows that change meanwhile are copied first; where there is
+    no memory for that, training waits."""
     full_every: int = Field(default=8, ge=0)
     """So many checkpoints hold only the rows touched since the last whole one, then comes another
     whole one; 0: all are whole."""

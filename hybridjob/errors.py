@@ -37,5 +37,9 @@ class DamageError(CheckpointError):
     """Bytes of a checkpoint are missing or not what its manifest says: an older one must do."""
 
 
+class RunError(HybridjobError):
+    """There is no such run, or it is not in the state that the command needs."""
+
+
 class LaunchError(HybridjobError):
     """The job could not be submitted or started."""

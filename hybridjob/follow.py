@@ -17,6 +17,7 @@ from rich.table import Table
 
 from hybridjob.failures import Failure, read_failure
 from hybridjob.jobfolder import read_json
+from hybridjob.logs import without_date
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,7 +131,7 @@ class FollowedLogs:
         for path in _by_age(self._folder.path / "logs", "rank-000-*.log"):
             if path not in self._files:
                 self._files[path] = FollowedFile(path)
-            yield from self._files[path].new_lines()
+            yield from map(without_date, self._files[path].new_lines())
 
 
 class FollowedFailures:

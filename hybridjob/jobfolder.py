@@ -56,6 +56,30 @@ class JobFolder:
         """One JSON object a life of the job: when, where and from which checkpoint it began."""
         return self.path / "lives.jsonl"
 
+    @property
+    def leaves(self) -> Path:
+        """One JSON object for each time that rank 0 was asked to leave, and by what."""
+        return self.path / "leaves.jsonl"
+
+    @property
+    def origin(self) -> Path:
+        """How the job was submitted."""
+        return self.path / "origin.json"
+
+    @property
+    def cancelled(self) -> Path:
+        """When `hybridjob cancel` was asked to end the job."""
+        return self.path / "cancelled.json"
+
+    @property
+    def tables(self) -> Path:
+        """What the servers hold."""
+        return self.path / "tables.json"
+
+    def rank(self, rank: int) -> Path:
+        """Where a rank's task says where it is and how its worker does."""
+        return self.path / "ranks" / f"{rank:03d}.json"
+
     def log(self, rank: int, name: str, generation: str) -> Path:
         """Name the log of one rank and generation. name: master, ps0, trainer1, ..."""
         return self.path / "logs" / f"rank-{rank:03d}-{name}.gen-{generation}.log"

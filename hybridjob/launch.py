@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hybridjob.data.fetch import ensure_local, resolve
 from hybridjob.errors import ConfigError, LaunchError
+from hybridjob.origin import Origin, new_contents
 from hybridjob.task import run_task
 from slurm.component import Component
 from slurm.errors import SlurmError
@@ -59,12 +60,22 @@ def components_of(job: Job) -> list[Component]:
     return components
 
 
-def make_executor(job: Job, kind: ExecutorName, code_folders: Sequence[Path] = ()) -> Any:
+def make_executor(
+    job: Job,
+    kind: ExecutorName,
+    code_folders: Sequence[Path] = (),
+    *,
+    contents: Path | None = None,
+    after: str | None = None,
+) -> Any:
     """Make the executor that submits this job.
 
-    code_folders: where the user's own modules lie, besides those on PYTHONPATH.
+    code_folders: where the user's own modules lie, besides those on PYTHONPATH. contents: what the
+    job's folder begins with. after: on Slurm, the id of a job whose end this one waits for.
     """
     folder = job.run_path / "%j"
+    if after is not None:
+        job = _waiting_for(job, after)
     environment = {**job.slurm.environment, "PYTHONPATH": _python_path(code_folders)}
     if kind == "local":
         return LocalExecutor(
@@ -74,6 +85,7 @@ def make_executor(job: Job, kind: ExecutorName, code_folders: Sequence[Path] = (
             environment=environment,
             grace_s=_LOCAL_GRACE_S,
             max_attempts=MAX_ATTEMPTS,
+            contents=contents,
         )
     return HetExecutor(
         folder,
@@ -84,6 +96,7 @@ def make_executor(job: Job, kind: ExecutorName, code_folders: Sequence[Path] = (
         python=job.slurm.python,
         signal_delay_s=job.slurm.signal_delay_s,
         max_attempts=MAX_ATTEMPTS,
+        contents=contents,
     )
 
 
@@ -95,31 +108,62 @@ def script_of(job: Job, kind: ExecutorName, code_folders: Sequence[Path] = ()) -
 
 
 def launch(
-    job: Job, kind: ExecutorName, code_folders: Sequence[Path] = ()
+    job: Job,
+    kind: ExecutorName,
+    code_folders: Sequence[Path] = (),
+    *,
+    checkpoints: Path | None = None,
+    after: str | None = None,
+    **origin: Any,
 ) -> HetJob[Any] | LocalHetJob[Any]:
-    """Submit a job. Raises LaunchError if it cannot be, with Slurm's own words."""
-    try:
+    """Submit a job. Raises LaunchError if it cannot be, with Slurm's own words.
+
+    checkpoints: a folder, in the run folder, that the job's folder begins with. after: on Slurm,
+    the id of a job whose end this one waits for. origin: more of the fields of Origin.
+    """
+    with _writing(job.run_path):
         job.run_path.mkdir(parents=True, exist_ok=True)
         probe = job.run_path / f".probe-{os.getpid()}"
         probe.touch()
         probe.unlink()
-    except OSError as error:
-        raise LaunchError(
-            f"cannot write the run folder {job.run_path}: {error.strerror}. Give another one by "
-            "run_folder=PATH, on a file system that all nodes share"
-        ) from error
     ensure_local(job.data)
     # The tasks may run in another folder, under another home: they get every path in full.
-    job = job.model_copy(update={"data": resolve(absolute_paths(job.data))})
+    data = resolve(absolute_paths(job.data))
+    job = job.model_copy(update={"data": data, "run_folder": str(job.run_path)})
     values = job.model_dump(mode="json", exclude_defaults=True)
-    values["run_folder"] = str(job.run_path)
+    folders = list(dict.fromkeys(str(folder.resolve()) for folder in code_folders))
+    with _writing(job.run_path):
+        note = Origin(executor=kind, code_folders=folders, **origin)
+        contents = new_contents(job, note, checkpoints)
     submitted: HetJob[Any] | LocalHetJob[Any]
     try:
         with _mistakes_of("job file"):
-            submitted = make_executor(job, kind, code_folders).submit(run_task, values)
+            executor = make_executor(job, kind, code_folders, contents=contents, after=after)
+            submitted = executor.submit(run_task, values)
     except SlurmError as error:
         raise LaunchError(str(error)) from error
+    finally:
+        shutil.rmtree(contents, ignore_errors=True)  # moved into the job's folder, or of no use
     return submitted
+
+
+@contextlib.contextmanager
+def _writing(run_path: Path) -> Iterator[None]:
+    """Tell that the run folder cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise LaunchError(
+            f"cannot write the run folder {run_path}: {error.strerror}. Give another one by "
+            "run_folder=PATH, on a file system that all nodes share"
+        ) from error
+
+
+def _waiting_for(job: Job, job_id: str) -> Job:
+    given = job.slurm.flags.get("dependency")
+    dependency = ",".join(str(one) for one in (given, f"afterany:{job_id}") if one)
+    flags = {**job.slurm.flags, "dependency": dependency}
+    return job.model_copy(update={"slurm": job.slurm.model_copy(update={"flags": flags})})
 
 
 @contextlib.contextmanager

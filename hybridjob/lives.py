@@ -39,6 +39,32 @@ def read_lives(folder: JobFolder) -> list[Life]:
     return [Life(**json.loads(line)) for line in text.splitlines()]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Leave:
+    """Why rank 0 has left a life, with all saved. signal: USR2, TERM or INT, or none heard here."""
+
+    life: int
+    attempt: int
+    signal: str | None
+    time: float
+
+
+def note_leave(folder: JobFolder, *, life: int, attempt: int, signal: str | None) -> None:
+    """Note that this life ends on a warning."""
+    leave = Leave(life=life, attempt=attempt, signal=signal, time=time.time())
+    with folder.leaves.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(asdict(leave)) + "\n")
+
+
+def read_leaves(folder: JobFolder) -> list[Leave]:
+    """Give all leaves, in order."""
+    try:
+        text = folder.leaves.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return []
+    return [Leave(**json.loads(line)) for line in text.splitlines()]
+
+
 def idle_lives(lives: list[Life]) -> int:
     """Count the lives before the newest one, back to back, that have saved nothing."""
     first_of_each = {one.life: one for one in reversed(lives)}

@@ -78,6 +78,8 @@ class Master:
         if restored.folder is not None and restored.manifest is not None:
             self._saving.restored(restored.folder, restored.manifest)
         rows = sum(table.num_embeddings for table in tables)
+        what = {"tables": len(tables), "rows": rows, "table_bytes": restored.table_bytes}
+        write_atomically(self._folder.tables, json.dumps(what) + "\n")
         log_event(
             logger, "tables ready", tables=len(tables), rows=rows, mb=restored.table_bytes / 1e6,
             servers=self._world.layout.num_servers,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
 import signal
 import sys
@@ -21,11 +20,13 @@ from hybridjob.assignment import GAVE_UP, LEFT, WARNINGS, Assignment
 from hybridjob.data.fetch import ensure_local, resolve
 from hybridjob.errors import ConfigError, HybridjobError, RendezvousError
 from hybridjob.failures import Failure, read_failure, record_failure
+from hybridjob.giving_up import tell_everywhere, tell_why_left, write_failed_summary
 from hybridjob.jobfile import dump_job, load_job, parse_job
 from hybridjob.jobfolder import JobFolder, read_json, write_atomically
 from hybridjob.lives import begin_life, idle_lives, read_lives
+from hybridjob.ranks import RankRecord, write_rank
 from hybridjob.roles import name_of
-from hybridjob.worker_process import WorkerProcess, describe_end
+from hybridjob.worker_process import WorkerProcess, describe_end, last_words
 from slurm.errors import SlurmError
 from slurm.placement import Placement, read_placement
 
@@ -64,6 +65,7 @@ class Task:
         self._name = name_of(placement.rank, job.layout)
         self._folder = JobFolder(job.run_path / placement.job_id)
         self._attempt = int(os.environ.get("HETJOB_ATTEMPT", "0"))
+        self._local = "SLURM_LOCAL_EXECUTOR" in os.environ
         self._worker: WorkerProcess | None = None
         self._warned_by: int | None = None
         self._leave_before = float("inf")
@@ -102,7 +104,8 @@ class Task:
                     rank=0, role=self._name, host=place.host, again=False,
                     message=f"{idle} lives in a row have saved nothing (recovery.max_idle_lives): "
                     "see the failures and logs of each, then submit anew",
-                )
+                ),
+                f"{place.restart_count}.{self._attempt}.0",
             )  # fmt: skip
 
     def _run_generation(self, generation: str) -> int:
@@ -112,11 +115,28 @@ class Task:
             folder=str(self._folder.path),
             generation=generation,
             parent=os.getpid(),
-            local_only="SLURM_LOCAL_EXECUTOR" in os.environ,
+            local_only=self._local,
         )
         failure = self._folder.failure(generation)
         log = self._folder.log(self._placement.rank, self._name, generation)
         self._worker = worker = WorkerProcess(assignment, log)
+        record = self._note_start(worker.pid, generation)
+        code = self._wait_for(worker, failure)
+        write_rank(self._folder, record.at_its_end(code))
+        return code
+
+    def _note_start(self, pid: int, generation: str) -> RankRecord:
+        """Say in the job's folder where this rank's worker is."""
+        place = self._placement
+        record = RankRecord(
+            rank=place.rank, name=self._name, host=place.host, component=place.component,
+            pid=pid, generation=generation, started=round(time.time(), 3),
+        )  # fmt: skip
+        write_rank(self._folder, record)
+        return record
+
+    def _wait_for(self, worker: WorkerProcess, failure: Path) -> int:
+        """Wait for a worker's end, or end it where the generation has failed or time is up."""
         if self._warned_by is not None:
             worker.ask_to_leave()
         while (code := worker.wait(_POLL_S)) is None:
@@ -143,30 +163,41 @@ class Task:
             rank=place.rank,
             role=self._name,
             host=place.host,
-            message=f"{describe_end(code)}; its log: {log}",
+            message=f"{describe_end(code)}{last_words(log) if code > 0 else ''}; its log: {log}",
         )
         if self._warned_by is None:  # else Slurm ends us all, and it is nobody's failure
             record_failure(path, own)
         failure = read_failure(path) or own
         failed = len(self._folder.failures(place.restart_count))
         limit = self._job.recovery.max_restarts
-        if not failure.again or failed > limit:
-            self._give_up(failure)
+        # A rank that does not arrive has lost its task: no worker of this step can replace it.
+        if not failure.again or _lost_a_task(failure) or failed > limit:
+            self._give_up(failure, generation)
         if self._warned_by is not None:
             raise TaskFailedError(str(failure))
         print(f"generation {generation} failed: {failure}; starting again ({failed} of {limit})")  # noqa: T201
 
-    def _give_up(self, failure: Failure) -> None:
+    def _give_up(self, failure: Failure, generation: str) -> None:
         if self._placement.rank == 0:
-            self._write_summary(failure)
-            # A rank that does not arrive has perhaps lost its task: another step may have it.
-            self._wish("again" if failure.kind == RendezvousError.__name__ else "give up")
+            place, lost = self._placement, _lost_a_task(failure)
+            requeues = place.restart_count
+            write_failed_summary(self._folder, self._job.name, failure, requeues=requeues)
+            self._wish("again" if lost else "give up")
+            # No comment where another step may complete the run.
+            job_id = None if self._local or lost else place.job_id
+            log = self._folder.log(0, self._name, generation)
+            tell_everywhere(failure, log=log, name=self._name, job_id=job_id)
+        elif _lost_a_task(failure):  # perhaps that of rank 0, with srun none the wiser
+            self._wish_unless_told("again")
         raise TaskFailedError(str(failure))
 
     def _leave(self) -> None:
         """End this life: all is saved, or the newest checkpoint must do."""
         # TERM comes before a preemption, but also when a step ends because of a lost task.
         self._wish("requeue" if self._warned_by == signal.SIGUSR2 else "leave")
+        life, attempt = self._placement.restart_count, self._attempt
+        if self._placement.rank == 0:
+            tell_why_left(self._folder, life=life, attempt=attempt, warned_by=self._warned_by)
         raise SystemExit(LEFT)
 
     def _wish(self, what: str) -> None:
@@ -178,16 +209,13 @@ class Task:
         if path and self._placement.rank == 0:
             write_atomically(Path(path), what + "\n")
 
-    def _write_summary(self, failure: Failure) -> None:
-        summary = {
-            "state": "failed",
-            "name": self._job.name,
-            "cause": str(failure),
-            "detail": failure.detail,
-            "generations": self._folder.generations(),
-            "requeues": self._placement.restart_count,
-        }
-        write_atomically(self._folder.summary, json.dumps(summary, indent=1) + "\n")
+    def _wish_unless_told(self, what: str) -> None:
+        """Speak for rank 0, if it has said nothing."""
+        path = os.environ.get("HETJOB_EXIT_WISH")
+        # Where the job has no folder it lies on rank 0's node alone.
+        if path and Path(path).parent.is_dir():
+            with contextlib.suppress(FileExistsError), Path(path).open("x") as file:
+                file.write(what + "\n")
 
     @contextlib.contextmanager
     def _hearing_warnings(self) -> Iterator[None]:
@@ -209,6 +237,10 @@ class Task:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _lost_a_task(failure: Failure) -> bool:
+    return failure.kind == RendezvousError.__name__
 
 
 def main(arguments: list[str]) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,25 +101,28 @@ class Trainer:
         self._position: dict[str, Any] | None = None
         self._leaving = False
         self._interval = Interval()
+        self._saved_at = time.monotonic()
         if message.checkpoint is not None:
             self._restore(Path(message.checkpoint))
         self._reporter = Reporter(world)
 
     def run(self) -> None:
         """Run all epochs, then report."""
-        training, every = self._job.training, self._job.checkpoint.every_steps
+        training = self._job.training
         for epoch in range(self._epoch, training.epochs):
             self._epoch = epoch
-            ahead = LookAhead(self._client, self._depth, lambda: self._interval.phases)
+            ahead = LookAhead(
+                self._client, self._depth, self._time_to_save, lambda: self._interval.phases
+            )
             source = self._readers["train"].batches(epoch, self._position)
             with contextlib.closing(
                 ahead.batches(source, self._empty_batch, self._step, training.max_steps)
             ) as batches:
-                for batch in batches:
-                    self._train(batch)
+                for part in batches:
+                    self._train(part)
                     if self._step % training.log_every_steps == 0:
                         self._report_interval()
-                    if every and self._step % every == 0:
+                    if self._wants_checkpoint(part):
                         self._save(last=False)
             self._client.finish_pushes()
             if ahead.leaving:
@@ -136,6 +140,19 @@ class Trainer:
             self._reporter.send_last(Left(self._world.index, self._step))
         else:
             self._report_finished()
+
+    def _time_to_save(self) -> bool:
+        """Tell, once each time, whether a checkpoint is due by the clock: the first trainer's."""
+        limit_s = 60 * self._job.checkpoint.every_minutes
+        due = 0 < limit_s < time.monotonic() - self._saved_at and self._world.index == 0
+        if due:
+            self._saved_at = time.monotonic()
+        return due
+
+    def _wants_checkpoint(self, part: GlobalBatch) -> bool:
+        """Tell, on all trainers alike, whether the step that has just ended is to be saved."""
+        every = self._job.checkpoint.every_steps
+        return part.save_after or (every > 0 and self._step % every == 0)
 
     def _train(self, part: GlobalBatch) -> None:
         timed = self._interval.phases.timed
@@ -176,6 +193,7 @@ class Trainer:
             last=last,
         )
         limit_s = self._job.training.stall_timeout_s
+        self._saved_at = time.monotonic()
         with self._interval.phases.timed("checkpoint"):
             self._client.finish_pushes()
             remote.call(self._world, 0, mailbox.report, boundary)

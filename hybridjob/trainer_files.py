@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hybridjob import mailbox, random_state, remote
 from hybridjob.checkpoint.behind import Written, write, write_behind
 from hybridjob.checkpoint.files import read_tensors, write_tensors
-from hybridjob.errors import CheckpointError, PeerError
+from hybridjob.errors import PeerError
 from hybridjob.logs import log_event
 from hybridjob.messages import Saved
 
@@ -70,13 +70,15 @@ def _report_later(world: World, written: Written) -> None:
 
 
 def load_trainer(folder: Path, manifest: Manifest, index: int, dense: DenseModel) -> None:
-    """Take over the dense layers and this trainer's random generators."""
+    """Take over the dense layers and this trainer's random generators.
+
+    A trainer that the checkpoint does not know keeps the generators that its seed has given it.
+    """
     entries = {entry.name: entry for entry in manifest.files}
     dense.load(read_tensors(folder / _DENSE_FILE, entries.get(_DENSE_FILE)))
-    if index >= manifest.trainers:
-        raise CheckpointError(f"{folder} has no trainer {index}, only {manifest.trainers}")
-    own = _own_file(index)
-    random_state.restore(read_tensors(folder / own, entries.get(own)), dense.device)
+    if index < manifest.trainers:
+        own = _own_file(index)
+        random_state.restore(read_tensors(folder / own, entries.get(own)), dense.device)
 
 
 def _own_file(index: int) -> str:

@@ -13,11 +13,15 @@ from dataclasses import asdict
 from typing import IO, TYPE_CHECKING
 
 from hybridjob.assignment import LEAVE, WARNINGS
+from hybridjob.logs import stamp_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from hybridjob.assignment import Assignment
+
+
+_LAST_LINES = 5
 
 
 class WorkerProcess:
@@ -47,6 +51,11 @@ class WorkerProcess:
             # Ctrl-C on a terminal goes to a process group: the task alone shall hear it.
             start_new_session=True,
         )
+
+    @property
+    def pid(self) -> int:
+        """Its process id on this host."""
+        return self._process.pid
 
     def ask_to_leave(self) -> None:
         """Tell it to save at the next step and end. Nothing if it has ended."""
@@ -87,6 +96,16 @@ def describe_end(code: int) -> str:
         return f"its worker ended with exit code {code}"
     hint = " (out of memory?)" if -code == signal.SIGKILL else ""
     return f"its worker was killed by {signal.Signals(-code).name}{hint}"
+
+
+def last_words(log: Path) -> str:
+    """Give the last line that is no log line: it may be the exception of a failed import."""
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").split("\n")[-_LAST_LINES:]
+    except OSError:  # the disk was full, and what ended it is told without
+        return ""
+    spoken = [line.strip() for line in lines if line.strip()]
+    return f" ({spoken[-1]})" if spoken and stamp_of(spoken[-1]) is None else ""
 
 
 def _copy(source: IO[bytes], log: Path) -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _SURVIVED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _END_DEADLINE_S = 60.0
 _POLL_S = 0.1
+_AGAIN_LINGER_S = 20.0
 
 
 class Batch:
@@ -76,8 +77,7 @@ class Batch:
             code = run_step(
                 self._srun,
                 env={**self._environment, **more},
-                tasks_have_ended=lambda: self._wish() is not None,
-                linger_s=self._linger_s,
+                may_linger_s=self._may_linger_s,
             )
             attempt += 1
             wish = self._wish()
@@ -115,6 +115,16 @@ class Batch:
         with suppress(FileNotFoundError):
             return parse_wish(self._wish_file.read_text(encoding="utf-8"))
         return None
+
+    def _may_linger_s(self) -> float | None:
+        """Give the seconds that srun has from the tasks' last word on; None before it."""
+        match self._wish():
+            case None:
+                return None
+            case Wish.AGAIN:  # what is left of the step has nothing to save
+                return min(_AGAIN_LINGER_S, self._linger_s)
+            case _:
+                return self._linger_s
 
     def _look(self, code: int, wish: Wish | None, attempts_left: int) -> Ended:
         """Gather what the decision needs; Slurm is asked only where its answer counts."""

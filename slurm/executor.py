@@ -23,6 +23,7 @@ from slurm.submission import (
     make_folder,
     make_job_folder,
     minutes_of,
+    move_contents,
     new_private_file,
 )
 
@@ -41,6 +42,7 @@ class HetExecutor(submitit_slurm.SlurmExecutor):
     folder: on a file system that all nodes share; `%j` in it is the job's id. Every task runs the
     function once, and its result is that rank's; where a step is lost to an accident, once in each
     of at most max_attempts steps (see slurm.batch). Nothing here needs Slurm before submit().
+    contents: a folder, on folder's file system, whose entries the first job finds in its own.
     Slurm has no arrays of het jobs: map_array and batch submit one job after the other.
     """
 
@@ -58,6 +60,7 @@ class HetExecutor(submitit_slurm.SlurmExecutor):
         signal_delay_s: int = 120,
         comment: str | None = None,
         max_attempts: int = 1,
+        contents: Path | None = None,
     ) -> None:
         # Not SlurmExecutor's own: it raises where srun is not on the PATH, as on a laptop that
         # only shows the script.
@@ -71,9 +74,11 @@ class HetExecutor(submitit_slurm.SlurmExecutor):
         self.signal_delay_s = signal_delay_s
         self.comment = comment
         self.max_attempts = max_attempts
+        self.contents = contents
 
     def script(self) -> str:
         """Return the batch script, byte for byte as submit() gives it to sbatch."""
+        self._check_warning()
         return render_script(
             self.components,
             command=self._submitit_command_str,
@@ -87,6 +92,17 @@ class HetExecutor(submitit_slurm.SlurmExecutor):
             python=self.python,
             max_attempts=self.max_attempts,
         )
+
+    def _check_warning(self) -> None:
+        """Raise ValueError if each life would be warned of its end as soon as it begins."""
+        time = shortest_time(self.components)
+        limit_s = None if time is None else parse_duration(time)
+        if limit_s is not None and limit_s <= self.signal_delay_s:
+            raise ValueError(
+                f"the shortest time limit is {time} ({limit_s} s), but signal_delay_s = "
+                f"{self.signal_delay_s} asks for a warning that long before it: give more time, "
+                "or a smaller signal_delay_s"
+            )
 
     def _internal_process_submissions(
         self, delayed_submissions: list[utils.DelayedSubmission]
@@ -114,6 +130,7 @@ class HetExecutor(submitit_slurm.SlurmExecutor):
                 self.folder, job_id, list(range(count_tasks(self.components)))
             )
             make_job_folder(job.paths.folder)
+            move_contents(self.contents, job.paths.folder)
             job.paths.move_temporary_file(script_file, "submission_file")
             job.paths.move_temporary_file(pickle_file, "submitted_pickle")
         finally:

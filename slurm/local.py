@@ -19,7 +19,7 @@ from slurm.local_job import LocalHetJob
 from slurm.local_process import start_controller
 from slurm.options import shortest_time
 from slurm.script import check_folder
-from slurm.submission import count_tasks, make_job_folder, minutes_of
+from slurm.submission import count_tasks, make_job_folder, minutes_of, move_contents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ class LocalExecutor(core.Executor):
     difference but by SLURM_LOCAL_EXECUTOR=1. When one fails the others get SIGTERM, and SIGKILL
     after grace_s; then all are started again, up to max_attempts times in all, or, if a task has
     written `requeue` to the file exit_wish of the job's folder, in another life. No task outlives
-    the process that submitted it.
+    the process that submitted it. contents: as HetExecutor's.
     """
 
     job_class = LocalHetJob
@@ -49,6 +49,7 @@ class LocalExecutor(core.Executor):
         python: str | None = None,
         grace_s: float = 5.0,
         max_attempts: int = 1,
+        contents: Path | None = None,
     ) -> None:
         super().__init__(folder)
         check_folder(str(self.folder))
@@ -60,6 +61,7 @@ class LocalExecutor(core.Executor):
         self.python = shlex.quote(sys.executable) if python is None else python
         self.grace_s = grace_s
         self.max_attempts = max_attempts
+        self.contents = contents
 
     def script(self) -> str:
         """Describe what submit() starts, as a script for a person to read."""
@@ -95,6 +97,7 @@ class LocalExecutor(core.Executor):
         )
         folder = job.paths.folder
         make_job_folder(folder)
+        move_contents(self.contents, folder)
         delayed.dump(job.paths.submitted_pickle)
         start_controller(self._spec(job), folder / f"{job.job_id}_controller.log")
         return job

@@ -12,6 +12,7 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from slurm.local_leftovers import kill_leftovers
+from slurm.local_leftovers import kill_leftovers, start_ticks
 
 # How often the parent's id is looked at: a fork of the submitter may hold the pipe open.
 _PARENT_CHECK_S = 0.25
@@ -43,6 +44,7 @@ class Controller:
         self._life = self._attempt = 0
         self._signalled = False
         self._forget()
+        self._identity = {"host": socket.gethostname(), "started": start_ticks(os.getpid())}
         self._wakeup, writer = os.pipe()
         os.set_blocking(writer, False)
         os.set_blocking(self._wakeup, False)
@@ -202,6 +204,7 @@ class Controller:
         record = {
             "state": self._state,
             "controller_pid": os.getpid(),
+            **{f"controller_{name}": value for name, value in self._identity.items()},
             "pids": [task.pid for task in self._tasks],
             "exit_codes": self._exit_codes,
             "cause": self._cause,

@@ -1,4 +1,4 @@
-"""Find and end what a local job's tasks started and left behind."""
+"""Find and end what a local job's tasks started and left behind; tell processes apart."""
 
 from __future__ import annotations
 
@@ -29,3 +29,16 @@ def kill_leftovers(job_id: str) -> list[int]:
                 os.kill(pid, signal.SIGKILL)
                 killed.append(pid)
     return killed
+
+
+def start_ticks(pid: int) -> int | None:
+    """Give the time at which a process started, in clock ticks since the machine did.
+
+    Together with its id it names one process only. None if there is none, or no /proc.
+    """
+    try:
+        text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    # The name, in parentheses, may hold anything; the fields after it are counted from the third.
+    return int(text.rpartition(")")[2].split()[19])

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slurm.environment import scrubbed
 from slurm.errors import LocalJobError, SubmissionError
-from slurm.local_leftovers import kill_leftovers
+from slurm.local_leftovers import kill_leftovers, start_ticks
 from slurm.state import JobState
 
 if TYPE_CHECKING:
@@ -35,12 +36,15 @@ _controllers: dict[str, subprocess.Popen[bytes]] = {}
 class LocalState:
     """What the controller last wrote.
 
+    controller_started: in ticks since the host's start, which tells it from a later process.
     exit_codes: by rank; None while the task runs or if it never started, -N after signal N.
     cause_rank: the rank that failed first, for which all others were ended.
     """
 
     state: JobState
     controller_pid: int | None = None
+    controller_host: str | None = None
+    controller_started: int | None = None
     pids: tuple[int, ...] = ()
     exit_codes: tuple[int | None, ...] = ()
     cause_rank: int | None = None
@@ -80,23 +84,29 @@ def read_state(job_id: str, state_file: Path) -> LocalState:
 
     What such a controller left running is killed first.
     """
+    state = look_at_state(job_id, state_file)
+    if state.state is JobState.NODE_FAIL:
+        kill_leftovers(job_id)
+    return state
+
+
+def look_at_state(job_id: str, state_file: Path) -> LocalState:
+    """Read a job's state as read_state does, and touch nothing.
+
+    From another machine than the controller's, a state that is not final is UNKNOWN.
+    """
     # Asked before the file is read: so a final state that is written last is not missed.
     lost = _is_gone(job_id)
     state = _parse(state_file)
     if lost is None and state.controller_pid is not None:
-        lost = not _is_controller(state.controller_pid)
+        if state.controller_host not in (None, socket.gethostname()):
+            final = state.state.is_final
+            return state if final else replace(state, state=JobState.UNKNOWN)
+        lost = not _is_controller(state)
         state = _parse(state_file)
     if state.state.is_final or not lost:
         return state
-    kill_leftovers(job_id)
-    return LocalState(
-        state=JobState.NODE_FAIL,
-        controller_pid=state.controller_pid,
-        pids=state.pids,
-        exit_codes=state.exit_codes,
-        cause_rank=state.cause_rank,
-        cause_error=state.cause_error,
-    )
+    return replace(state, state=JobState.NODE_FAIL)
 
 
 def stop_controller(job_id: str, state_file: Path, timeout_s: float) -> None:
@@ -109,9 +119,9 @@ def stop_controller(job_id: str, state_file: Path, timeout_s: float) -> None:
     if process is not None:
         with suppress(ProcessLookupError):
             process.terminate()
-    elif (pid := _parse(state_file).controller_pid) is not None and _is_controller(pid):
+    elif (state := _parse(state_file)).controller_pid is not None and _is_controller(state):
         with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)
+            os.kill(state.controller_pid, signal.SIGTERM)
     while not read_state(job_id, state_file).state.is_final:
         if time.monotonic() > deadline:
             raise LocalJobError(
@@ -134,11 +144,14 @@ def _is_gone(job_id: str) -> bool | None:
     return True
 
 
-def _is_controller(pid: int) -> bool:
-    """Tell whether a process is a controller, and not another that got its number.
+def _is_controller(state: LocalState) -> bool:
+    """Tell whether the process is still the controller, and not another that got its number.
 
     Where there is no /proc, any process of that number is taken for it.
     """
+    pid = state.controller_pid
+    if pid is None or state.controller_started not in (None, start_ticks(pid)):
+        return False
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, PermissionError):
@@ -158,6 +171,8 @@ def _parse(state_file: Path) -> LocalState:
     return LocalState(
         state=JobState(record["state"]),
         controller_pid=record["controller_pid"],
+        controller_host=record.get("controller_host"),
+        controller_started=record.get("controller_started"),
         pids=tuple(record["pids"]),
         exit_codes=tuple(record["exit_codes"]),
         cause_rank=cause.get("rank"),

@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 NOT_FOUND = 127
 """The exit code where srun cannot be started, as a shell's."""
 _POLL_S = 1.0
-_KILL_AFTER_S = 60.0
+_KILL_AFTER_S = 15.0
 
 
 def run_step(
     argv: Sequence[str],
     *,
     env: Mapping[str, str],
-    tasks_have_ended: Callable[[], bool],
-    linger_s: float,
+    may_linger_s: Callable[[], float | None],
 ) -> int:
     """Run srun to its end; return its exit code as a shell would.
 
     srun waits for ever for the tasks of a node whose slurmstepd has been killed. So once the tasks
-    have said their last word it has linger_s to end, and is ended then.
+    have said their last word, and may_linger_s is a number, it has so long to end, and is ended
+    then.
     """
     try:
         process = subprocess.Popen(
@@ -41,18 +41,16 @@ def run_step(
     except OSError as error:
         say(f"cannot start {argv[0]}: {error.strerror}")
         return NOT_FOUND
-    code = _wait(process, tasks_have_ended, linger_s)
+    code = _wait(process, may_linger_s)
     return code if code >= 0 else 128 - code
 
 
-def _wait(
-    process: subprocess.Popen[bytes], tasks_have_ended: Callable[[], bool], linger_s: float
-) -> int:
-    end_at = float("inf")
+def _wait(process: subprocess.Popen[bytes], may_linger_s: Callable[[], float | None]) -> int:
+    linger_s, end_at = None, float("inf")
     while time.monotonic() < end_at:
         with suppress(subprocess.TimeoutExpired):
-            return process.wait(min(_POLL_S, linger_s))
-        if end_at == float("inf") and tasks_have_ended():
+            return process.wait(_POLL_S if linger_s is None else min(_POLL_S, linger_s))
+        if linger_s is None and (linger_s := may_linger_s()) is not None:
             end_at = time.monotonic() + linger_s
     say(f"srun is still there {linger_s:g} s after the tasks' last word: ending it")
     process.terminate()

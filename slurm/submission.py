@@ -40,6 +40,15 @@ def make_job_folder(folder: Path) -> None:
     folder.chmod(_PRIVATE)
 
 
+def move_contents(source: Path | None, folder: Path) -> None:
+    """Move what lies in a folder, on the same file system, into the job's; None: nothing."""
+    if source is None:
+        return
+    for path in sorted(source.iterdir()):
+        path.replace(folder / path.name)
+    source.rmdir()
+
+
 def new_private_file(folder: Path, suffix: str) -> Path:
     """Make an empty file under a new name that only the user can read."""
     try:

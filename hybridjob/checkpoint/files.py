@@ -5,7 +5,6 @@ Threads hash while the calling one reads or writes; all release the interpreter'
 
 from __future__ import annotations
 
-import hashlib
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,8 +12,14 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from hybridjob.checkpoint.entries import CHUNK_BYTES, FileEntry, check_size, damaged
-from hybridjob.checkpoint.header import head_bytes, in_order, parse_header, render_header
+from hybridjob.checkpoint.entries import CHUNK_BYTES, FileEntry, check_size, damaged, hash_of
+from hybridjob.checkpoint.header import (
+    Streamed,
+    head_bytes,
+    in_order,
+    parse_header,
+    render_header,
+)
 from hybridjob.errors import CheckpointError, DamageError
 
 if TYPE_CHECKING:
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     from hybridjob.checkpoint.header import Place
 
 _PIECE_BYTES = 8 << 20
+_STREAMED_BYTES = 2 << 20  # training waits while so many are copied
 _MOST_THREADS = 4
 
 
@@ -41,14 +47,14 @@ class Wanted:
 # Writing ------------------------------------------------------------------------------------------
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> FileEntry:
+def write_tensors(path: Path, tensors: Mapping[str, Tensor | Streamed]) -> FileEntry:
     """Write tensors to a file that is on the disk when this returns. Raises CheckpointError."""
     size = 0
     try:
-        with path.open("wb", buffering=0) as file, _hashers() as hashing:
+        with path.open("wb", buffering=0) as file, _threads() as hashing:
             hashes: list[Future[str]] = []
             for chunk in _chunks(tensors):
-                hashes.append(hashing.submit(_hash, chunk))
+                hashes.append(hashing.submit(hash_of, chunk))
                 for piece in chunk:
                     _write_all(file.fileno(), piece)
                     size += len(piece)
@@ -59,13 +65,13 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> FileEntry:
     return FileEntry(name=path.name, size=size, chunks=chunks)
 
 
-def _hashers() -> ThreadPoolExecutor:
-    """Make threads that hash chunks: sha256 on one core is slower than many a disk."""
+def _threads() -> ThreadPoolExecutor:
+    """Make threads that read and hash chunks; the system does both without Python's lock."""
     cores = len(os.sched_getaffinity(0))
-    return ThreadPoolExecutor(max(1, min(_MOST_THREADS, cores)), thread_name_prefix="hash")
+    return ThreadPoolExecutor(max(1, min(_MOST_THREADS, cores)), thread_name_prefix="chunks")
 
 
-def _chunks(tensors: Mapping[str, Tensor]) -> Iterator[list[memoryview]]:
+def _chunks(tensors: Mapping[str, Tensor | Streamed]) -> Iterator[list[memoryview]]:
     """Give the file's bytes chunk by chunk."""
     chunk: list[memoryview] = []
     size = 0
@@ -79,18 +85,29 @@ def _chunks(tensors: Mapping[str, Tensor]) -> Iterator[list[memoryview]]:
         yield chunk
 
 
-def _pieces(tensors: Mapping[str, Tensor]) -> Iterator[memoryview]:
+def _pieces(tensors: Mapping[str, Tensor | Streamed]) -> Iterator[memoryview]:
     """Cut the file's bytes so that no piece lies in two chunks."""
     offset = 0
-    parts = [memoryview(render_header(tensors))]
-    parts += [_bytes_of(tensors[name].detach().cpu().contiguous()) for name in in_order(tensors)]
-    for part in parts:
+    for part in _parts(tensors):
         done = 0
         while done < len(part):
             count = min(_PIECE_BYTES, len(part) - done, CHUNK_BYTES - offset % CHUNK_BYTES)
             yield part[done : done + count]
             done += count
             offset += count
+
+
+def _parts(tensors: Mapping[str, Tensor | Streamed]) -> Iterator[memoryview]:
+    yield memoryview(render_header(tensors))
+    for name in in_order(tensors):
+        tensor = tensors[name]
+        if isinstance(tensor, torch.Tensor):
+            yield _bytes_of(tensor.detach().cpu().contiguous())
+            continue
+        num_rows = tensor.shape[0]
+        step = max(1, _STREAMED_BYTES * num_rows // max(1, tensor.nbytes))
+        for start in range(0, num_rows, step):
+            yield _bytes_of(tensor.read(start, min(start + step, num_rows)))
 
 
 def _write_all(descriptor: int, piece: memoryview) -> None:
@@ -145,8 +162,8 @@ def read_rows(path: Path, wanted: Iterable[Wanted], entry: FileEntry | None = No
         key=lambda span: span[0],
     )
     try:
-        with path.open("rb", buffering=0) as file, _hashers() as hashing:
-            _read_spans(path, file.fileno(), spans, entry, hashing)
+        with path.open("rb", buffering=0) as file, _threads() as threads:
+            _read_spans(path, file.fileno(), spans, entry, threads)
     except OSError as error:
         raise DamageError(f"cannot read {path}: {error.strerror or error}") from error
 
@@ -181,7 +198,7 @@ def check_chunks(path: Path, entry: FileEntry, numbers: Iterable[int]) -> None:
     with path.open("rb") as file:
         for number in numbers:
             file.seek(number * CHUNK_BYTES)
-            found = hashlib.sha256(file.read(CHUNK_BYTES)).hexdigest()
+            found = hash_of([memoryview(file.read(CHUNK_BYTES))])
             if found != entry.chunks[number]:
                 raise damaged(path, number, found, entry.chunks[number])
 
@@ -191,8 +208,9 @@ def _read_spans(
     descriptor: int,
     spans: list[tuple[int, memoryview]],
     entry: FileEntry | None,
-    hashing: ThreadPoolExecutor,
+    threads: ThreadPoolExecutor,
 ) -> None:
+    """Read all spans; chunk by chunk, each hashed by the thread that reads it."""
     if entry is None:
         for start, memory in spans:
             _read_all(descriptor, memory, start)
@@ -200,14 +218,14 @@ def _read_spans(
     numbers = {0} if entry.chunks else set()
     for start, memory in spans:
         numbers |= set(range(start // CHUNK_BYTES, (start + len(memory) - 1) // CHUNK_BYTES + 1))
-    waiting: list[tuple[int, Future[str]]] = []
-    for number in sorted(numbers):
-        pieces = _read_chunk(descriptor, number, entry.size, spans)
-        waiting.append((number, hashing.submit(_hash, pieces)))
-        if len(waiting) > _MOST_THREADS:  # the memory of gaps is bounded by it
-            _compare(path, entry, *waiting.pop(0))
-    for one in waiting:
-        _compare(path, entry, *one)
+
+    def check(number: int) -> None:
+        found = hash_of(_read_chunk(descriptor, number, entry.size, spans))
+        if found != entry.chunks[number]:
+            raise damaged(path, number, found, entry.chunks[number])
+
+    for _ in threads.map(check, sorted(numbers)):
+        pass
 
 
 def _read_chunk(
@@ -237,15 +255,3 @@ def _read_all(descriptor: int, memory: memoryview, offset: int) -> memoryview:
             raise OSError("it ends too soon")
         done += count
     return memory
-
-
-def _hash(pieces: list[memoryview]) -> str:
-    digest = hashlib.sha256()
-    for piece in pieces:
-        digest.update(piece)
-    return digest.hexdigest()
-
-
-def _compare(path: Path, entry: FileEntry, number: int, found: Future[str]) -> None:
-    if found.result() != entry.chunks[number]:
-        raise damaged(path, number, found.result(), entry.chunks[number])

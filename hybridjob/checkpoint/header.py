@@ -7,6 +7,7 @@ the disk, and come from it, in one pass. https://github.com/huggingface/safetens
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ import torch
 from hybridjob.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from torch import Tensor
 
@@ -46,12 +47,30 @@ class Place:
     stop: int
 
 
-def in_order(tensors: Mapping[str, Tensor]) -> list[str]:
+@dataclass(frozen=True)
+class Streamed:
+    """A tensor that is read when it is written; `read(start, stop)` gives some of its rows."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    read: Callable[[int, int], Tensor]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return math.prod(self.shape) * self.element_size()
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+
+def in_order(tensors: Mapping[str, Tensor | Streamed]) -> list[str]:
     """Give the names in the order of the file: wide elements first, so that all are aligned."""
     return sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
 
 
-def render_header(tensors: Mapping[str, Tensor]) -> bytes:
+def render_header(tensors: Mapping[str, Tensor | Streamed]) -> bytes:
     """Write the head. Raises CheckpointError for a type that the format has not."""
     places, offset = {}, 0
     for name in in_order(tensors):

@@ -12,11 +12,12 @@ import shutil
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hybridjob.checkpoint.entries import FileEntry, check_file
+from hybridjob.checkpoint.entries import FileEntry, check_file, check_size
 from hybridjob.errors import CheckpointError, DamageError
 from hybridjob.jobfolder import sync_folder, write_atomically
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 FORMAT = 2
@@ -146,7 +147,20 @@ def all_files(folder: Path, manifest: Manifest) -> list[tuple[Path, FileEntry]]:
     return own + [(folder.with_name(manifest.base), entry) for entry in manifest.base_files]
 
 
-def newest_valid(checkpoints: Path) -> tuple[Path | None, list[str]]:
+def verify_sizes(folder: Path) -> Manifest:
+    """Check that all files are there and have their sizes, which reads none of them.
+
+    Raises as `verify` does.
+    """
+    manifest = read_manifest(folder)
+    for where, entry in all_files(folder, manifest):
+        check_size(where / entry.name, entry)
+    return manifest
+
+
+def newest_valid(
+    checkpoints: Path, check: Callable[[Path], Manifest] = verify
+) -> tuple[Path | None, list[str]]:
     """Find the newest checkpoint that verifies.
 
     Returns it, None if there has never been one, and what is wrong with the newer ones. Raises
@@ -155,7 +169,7 @@ def newest_valid(checkpoints: Path) -> tuple[Path | None, list[str]]:
     damage: list[str] = []
     for folder in all_checkpoints(checkpoints)[::-1]:
         try:
-            verify(folder)
+            check(folder)
         except CheckpointError as error:
             damage.append(str(error))
             continue

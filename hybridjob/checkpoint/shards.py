@@ -7,6 +7,7 @@ base, ascending, with their numbers in the tensor `ids`.
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,9 +15,12 @@ from typing import TYPE_CHECKING
 import torch
 
 from hybridjob.checkpoint.files import Wanted, read_rows, read_tensors, write_tensors
+from hybridjob.checkpoint.header import Streamed
+from hybridjob.checkpoint.memory import fits
 from hybridjob.errors import CheckpointError, DamageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from torch import Tensor
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from hybridjob.checkpoint.entries import FileEntry
     from hybridjob.checkpoint.manifest import Manifest
     from hybridjob.tables.shard import Shard
+    from hybridjob.tables.snapshot import Snapshot
 
 _NAME = re.compile(
     r"^(?P<kind>table|delta)-(?P<table>.+)\.(?P<start>\d+)-(?P<stop>\d+)\.safetensors$"
@@ -32,13 +37,14 @@ _NAME = re.compile(
 
 @dataclass(frozen=True)
 class Part:
-    """What one file holds. tensors: first dimension is the rows of the file."""
+    """What one file holds: the state of a shard at one moment. To be closed, or memory stays."""
 
     kind: str
     table: str
     start: int
     stop: int
-    tensors: dict[str, Tensor]
+    tensors: dict[str, Tensor | Streamed]
+    snapshot: Snapshot
 
     @property
     def file_name(self) -> str:
@@ -57,20 +63,34 @@ class ShardFile:
     stop: int
 
 
-def part_of(shard: Shard, *, delta: bool, copy: bool) -> Part:
-    """Take a shard's state: its touched rows, or all; without a copy it must not change."""
-    tensors = shard.touched() if delta else shard.whole(copy=copy)
+def part_of(shard: Shard, *, delta: bool, has_room: Callable[[int], bool] = fits) -> Part:
+    """Take a shard's state: its touched rows, or all."""
+    snapshot = shard.snapshot(delta=delta, has_room=has_room)
+    tensors: dict[str, Tensor | Streamed] = {
+        name: Streamed(
+            tensor.dtype,
+            (snapshot.num_rows, *tensor.shape[1:]),
+            functools.partial(snapshot.read, name),
+        )
+        for name, tensor in shard.tensors.items()
+    }
+    if snapshot.ids is not None:
+        tensors["ids"] = snapshot.ids + shard.start
     kind = "delta" if delta else "table"
-    return Part(kind, shard.table.name, shard.start, shard.stop, tensors)
+    return Part(kind, shard.table.name, shard.start, shard.stop, tensors, snapshot)
 
 
 def save_parts(draft: Path, parts: list[Part]) -> list[FileEntry]:
     """Write a server's parts; shards without rows leave no file. Raises CheckpointError."""
-    return [
-        write_tensors(draft / part.file_name, part.tensors)
-        for part in parts
-        if part.stop > part.start
-    ]
+    try:
+        return [
+            write_tensors(draft / part.file_name, part.tensors)
+            for part in parts
+            if part.stop > part.start
+        ]
+    finally:
+        for part in parts:
+            part.snapshot.close()
 
 
 def shard_file(entry: FileEntry) -> ShardFile | None:

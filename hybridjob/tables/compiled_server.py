@@ -45,6 +45,7 @@ class CompiledServer:
 
     def __init__(self, num_threads: int) -> None:
         self._workers = Workers(num_threads)
+        self._alone = Workers(1)
         self._buffer = np.empty(0, np.float32)  # new memory, page by page, would take longer
 
     def answer(
@@ -112,9 +113,14 @@ class CompiledServer:
         lanes = [lane for group in groups for lane in group.lanes]
         self._workers.run([lane.link for lane in lanes])
         gradients, ends = self._joined(lanes, [gradient for _, gradient in pushes])
-        self._workers.run([functools.partial(one.update, gradients, ends, step) for one in lanes])
-        for lane in lanes:
-            lane.group.shard.num_touched += lane.newly_touched
+        # Small tables one beside the other, each by one thread; then large ones by all threads.
+        few = [group for group in groups if len(group.lanes) == 1]
+        self._workers.run(
+            [functools.partial(group.update, gradients, ends, step, self._alone) for group in few]
+        )
+        for group in groups:
+            if len(group.lanes) > 1:
+                group.update(gradients, ends, step, self._workers)
 
     def _joined(self, lanes: Sequence[_Lane], pushes: Sequence[Tensor]) -> tuple[Any, Any]:
         """Put all trainers' gradients into one buffer, with room for sums; and where each ends."""
@@ -124,7 +130,8 @@ class CompiledServer:
             lane.room = room
             room += lane.num_sums * lane.group.shard.table.embedding_dim
         if len(self._buffer) < room:
-            self._buffer = np.empty(room + room // 8, np.float32)
+            self._alone = Workers(1)
+        self._buffer = np.empty(room + room // 8, np.float32)
         begin = 0
         for one, end in zip(pushes, ends, strict=True):
             self._buffer[begin:end] = one.numpy()
@@ -164,6 +171,17 @@ class _Group:
                 one.part.dim, begin, filled, self._ids, self._starts, self._weights,
             )  # fmt: skip
 
+    def update(self, gradients: Any, ends: Any, step: int, workers: Workers) -> None:
+        """Change the rows; nobody takes, or reads, a snapshot meanwhile."""
+        with self.shard.changing(self._distinct):
+            workers.run(
+                [functools.partial(lane.update, gradients, ends, step) for lane in self.lanes]
+            )
+            self.shard.num_touched += sum(lane.newly_touched for lane in self.lanes)
+
+    def _distinct(self) -> Tensor:
+        return torch.from_numpy(_concatenated([lane.unique for lane in self.lanes])).long()
+
     def of_lane(self, number: int) -> tuple[Any, Any, Any]:
         """Give a lane's ids, where the gradient of each begins, and weights, maybe none."""
         begin, end = self._cuts[number : number + 2]
@@ -171,7 +189,7 @@ class _Group:
 
 
 class _Lane:
-    """Some of a table's rows, which one thread updates."""
+    """Some of a table's rows, which one thread updates. unique: (U,) those of this step."""
 
     def __init__(self, group: _Group, number: int) -> None:
         self.group, self._number = group, number
@@ -186,7 +204,7 @@ class _Lane:
         count, repeats = id_kernels.chain(
             ids, self._starts, every, unique, begins, self._following, repeated, firsts
         )
-        self._unique, self._begins = unique[:count], begins[:count]
+        self.unique, self._begins = unique[:count], begins[:count]
         self._repeated, self._firsts = repeated[:repeats], firsts[:repeats]
         self.num_sums = repeats
 
@@ -200,10 +218,10 @@ class _Lane:
         )  # fmt: skip
         _UPDATES[optimizer.name](
             shard.flat, *(one.numpy().reshape(-1) for one in optimizer.state.values()), dim,
-            self._unique, self._begins, gradients,
+            self.unique, self._begins, gradients,
             *(np.float32(one) for one in optimizer.scalars(step)),
         )  # fmt: skip
-        self.newly_touched = id_kernels.mark(self._unique, shard.touched_flags)
+        self.newly_touched = id_kernels.mark(self.unique, shard.touched_flags)
 
 
 def _check(shard: Shard, one: Cut) -> None:
@@ -231,3 +249,7 @@ def _groups(
         for shard, own in zip(shards, parts, strict=True)
         if any(one.part.num_ids for one, _ in own)
     ]
+
+
+def _concatenated(arrays: list[Any]) -> Any:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)

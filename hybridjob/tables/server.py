@@ -9,7 +9,6 @@ asynchronous mode all but those of the last `staleness` steps.
 from __future__ import annotations
 
 import functools
-import logging
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,10 +16,9 @@ from typing import TYPE_CHECKING
 
 from hybridjob.checkpoint.behind import Written, write, write_behind
 from hybridjob.checkpoint.manifest import read_manifest
-from hybridjob.checkpoint.memory import available_bytes, fits
+from hybridjob.checkpoint.memory import fits
 from hybridjob.checkpoint.shards import load_shard, part_of, save_parts
 from hybridjob.errors import DamageError, PeerError, TableError
-from hybridjob.logs import log_event
 from hybridjob.phases import Phases
 from hybridjob.remote import Future, deferred
 from hybridjob.roles import index_in_role
@@ -39,8 +37,6 @@ if TYPE_CHECKING:
     from hybridjob.schema import Table
     from hybridjob.tables.kernels import ServerKernels
     from hybridjob.tables.wire import Question
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -203,33 +199,22 @@ class Server:
             one.answer.set_result(self.step)
 
     def touched(self) -> tuple[int, int]:
-        """Count the rows touched since the base, and all.
-
-        All count as touched if there is no memory for a copy of those that are.
-        """
+        """Count the rows touched since the base, and all."""
         rows = sum(shard.stop - shard.start for shard in self.shards)
-        touched = sum(shard.num_touched for shard in self.shards)
-        needed = sum(
-            shard.num_bytes * shard.num_touched // max(1, shard.stop - shard.start)
-            for shard in self.shards
-        )
-        return (touched if fits(needed, processes=self.servers_per_node) else rows), rows
+        return sum(shard.num_touched for shard in self.shards), rows
 
     def save(self, order: SaveOrder) -> None:
-        """Take a snapshot and write it behind, or write before this returns.
+        """Hold the state as it is and write it behind, or write before this returns.
 
         What came of it is the answer to `written`.
         """
         written: Future[Written] = Future()
+        has_room = functools.partial(fits, processes=self.servers_per_node)
         with self._update_lock:
-            behind = order.behind and (order.delta or self._can_copy())
-            parts = [part_of(one, delta=order.delta, copy=behind) for one in self.shards]
-            if not order.delta:
-                for shard in self.shards:
-                    shard.forget_touched()
+            parts = [part_of(one, delta=order.delta, has_room=has_room) for one in self.shards]
             self._written = written
         work = functools.partial(save_parts, Path(order.draft), parts)
-        if behind:
+        if order.behind:
             write_behind(work, written.set_result)
         else:
             written.set_result(write(work))
@@ -237,20 +222,6 @@ class Server:
     def written(self) -> Future[Written]:
         """Give what came of the last `save`, once it is known."""
         return self._written
-
-    def _can_copy(self) -> bool:
-        needed = sum(shard.bytes_to_copy for shard in self.shards)
-        available = available_bytes()
-        if not needed or fits(needed, processes=self.servers_per_node, available=available):
-            return True
-        log_event(
-            logger,
-            "no memory for a snapshot: this checkpoint is written while training waits",
-            logging.WARNING,
-            needed_mb=needed * self.servers_per_node / 1e6,
-            available_mb=available / 1e6,
-        )
-        return False
 
     def sums(self) -> RowSums:
         """Hash all shards."""
@@ -295,7 +266,7 @@ def touched() -> tuple[int, int]:
 
 
 def save(order: SaveOrder) -> None:
-    """Take a snapshot of the shards for a checkpoint; returns when training may go on."""
+    """Hold the shards' state for a checkpoint; returns when training may go on."""
     this_server().save(order)
 
 

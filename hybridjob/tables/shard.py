@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import TYPE_CHECKING
 
 import torch
 
+from hybridjob.checkpoint.memory import fits
 from hybridjob.errors import TableError
 from hybridjob.tables.initial import initial_rows
 from hybridjob.tables.memory import empty
 from hybridjob.tables.optimizers import make_optimizer
+from hybridjob.tables.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -48,7 +51,7 @@ class Shard:
         self._lock = threading.Lock()
         self._touched = torch.zeros(stop - start, dtype=torch.bool)
         self.num_touched = 0
-        self._copy: dict[str, Tensor] = {}
+        self._snapshot: Snapshot | None = None
 
     @property
     def tensors(self) -> dict[str, Tensor]:
@@ -90,48 +93,39 @@ class Shard:
         merged_ids, merged = _sum_duplicates(ids, gradients)
         if merged_ids.numel():
             with self._lock:
+                if self._snapshot is not None:
+                    self._snapshot.preserve(merged_ids)
                 self.optimizer.update(self.rows, merged_ids, merged, step)
                 self.mark_touched(merged_ids)
+
+    @contextlib.contextmanager
+    def changing(self, ids: Callable[[], Tensor]) -> Iterator[None]:
+        """Let compiled kernels change rows within the block: a snapshot keeps their old values.
+
+        ids: gives the rows, (U,) int64, distinct; asked only if there is a snapshot.
+        """
+        with self._lock:
+            if self._snapshot is not None and self._snapshot.is_open:
+                self._snapshot.preserve(ids())
+            yield
 
     def mark_touched(self, ids: Tensor) -> None:
         """Note that rows are no longer those of the base. ids: (U,) int64, no duplicates."""
         self.num_touched += ids.numel() - int(self._touched[ids].count_nonzero())
         self._touched[ids] = True
 
-    def forget_touched(self) -> None:
-        """Begin a new base: no row has been touched since."""
-        with self._lock:
-            self._touched.zero_()
-            self.num_touched = 0
+    def snapshot(self, *, delta: bool, has_room: Callable[[int], bool] = fits) -> Snapshot:
+        """Hold the state as it is now: of the rows touched since the base, or of all.
 
-    def whole(self, *, copy: bool) -> dict[str, Tensor]:
-        """Give all rows and their optimizer state: a copy, or what is in use.
-
-        The next copy overwrites the last: new memory, page by page, takes five times as long.
-        """
-        if not copy:
-            return self.tensors
-        with self._lock:
-            if not self._copy:
-                self._copy = {name: torch.empty_like(one) for name, one in self.tensors.items()}
-            for name, tensor in self.tensors.items():
-                self._copy[name].copy_(tensor)
-        return self._copy
-
-    @property
-    def bytes_to_copy(self) -> int:
-        """Memory that `whole` would newly take for its copy."""
-        return 0 if self._copy else self.num_bytes
-
-    def touched(self) -> dict[str, Tensor]:
-        """Copy the rows touched since the base, U of them, with their optimizer state.
-
-        `ids`: (U,) int64, their numbers in the table, ascending.
+        Of all makes a new base: no row has been touched since. The snapshot before must be closed.
         """
         with self._lock:
-            ids = self._touched.nonzero().squeeze(1)
-            found = {name: tensor.index_select(0, ids) for name, tensor in self.tensors.items()}
-        return {"ids": ids + self.start, **found}
+            ids = self._touched.nonzero().squeeze(1) if delta else None
+            self._snapshot = Snapshot(self.tensors, ids=ids, lock=self._lock, has_room=has_room)
+            if not delta:
+                self._touched.zero_()
+                self.num_touched = 0
+        return self._snapshot
 
     def _check(self, ids: Tensor) -> None:
         if ids.numel() == 0:

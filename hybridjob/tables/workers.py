@@ -14,7 +14,7 @@ class Workers:
 
     def __init__(self, num_threads: int) -> None:
         self.num_threads = num_threads
-        self._pool = ThreadPoolExecutor(max(1, num_threads - 1), "kernels")
+        self._pool = ThreadPoolExecutor(max(1, num_threads - 1), "kernels")  # starts none yet
 
     def run(self, work: Sequence[Callable[[], object]]) -> None:
         """Run all; raises the first error."""

@@ -51,7 +51,7 @@ STEPS = 240
 class Running:
     """A job that runs beside the test."""
 
-    def __init__(self, folder, *overrides):
+    def __init__(self, folder, *overrides, **environment):
         job_file, self.run_folder = folder / "job.toml", folder / "run"
         job_file.write_text(JOB)
         self.process = subprocess.Popen(
@@ -63,6 +63,7 @@ class Running:
             stderr=subprocess.PIPE,
             text=True,
             cwd=folder,
+            env={**os.environ, **environment},
         )
 
     def step(self):

@@ -1,9 +1,11 @@
 """Whole jobs whose checkpoints are written while they train, as deltas."""
 
 import os
+import re
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from test_failing_jobs import assert_nothing_is_left
@@ -47,19 +49,30 @@ def test_deltas_written_behind_change_no_number_and_bring_a_killed_run_back(tmp_
         assert one.base is None or sum(file.size for file in one.files) < whole / 5
 
 
-def test_a_damaged_checkpoint_costs_steps_and_no_number(tmp_path, undisturbed):
+def flip_a_bit(path):
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
+def truncate(path):
+    os.truncate(path, path.stat().st_size - 1)
+
+
+@pytest.mark.parametrize("damage", [flip_a_bit, truncate, Path.unlink])
+def test_a_damaged_checkpoint_costs_steps_and_no_number(tmp_path, undisturbed, damage):
     running = Running(tmp_path, *SPARSE, "checkpoint.every_steps=5")
     running.wait_for_step(30)
-    running.send(signal.SIGSTOP, 0, b"submitit")  # its worker lives, nobody begins anew
+    running.send(signal.SIGSTOP, 0)  # no newer checkpoint comes
     newest = all_checkpoints(checkpoints_of(running))[-1]
     victim = next(newest.glob("*-*.0-*.safetensors"))
-    content = victim.read_bytes()
-    victim.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    damage(victim)
     running.send(signal.SIGKILL, 0)
-    running.send(signal.SIGCONT, 0, b"submitit")
     summary = running.end()
     assert running.process.returncode == 0, running.stderr
     assert summary["state_digest"] == undisturbed
+    said = "".join(log.read_text() for log in running.run_folder.glob("*/logs/*master*"))
+    assert re.search(f"passed over a damaged checkpoint: .*{victim.name}", said)
+    assert "lost_steps=" in said
 
 
 @pytest.fixture

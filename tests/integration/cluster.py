@@ -117,6 +117,13 @@ class Cluster:
             argv = self._network.command(node)
             self._network.connect(node, self._daemon(*argv, log=node, **{_NODE_VARIABLE: node}))
 
+    @property
+    def network(self) -> NodeNetwork:
+        """The nodes' own network; there is one in mode netns alone."""
+        if self._network is None:
+            raise ClusterError("all nodes of this cluster share the machine's network")
+        return self._network
+
     def processes(self) -> list[int]:
         """Find all processes of this cluster and of its jobs."""
         return list(processes_with(SLURM_CONF=str(self.site.conf)))

@@ -56,7 +56,7 @@ def slurm_conf(options: ClusterOptions, site: Site) -> str:
         default = "YES" if index == 0 else "NO"
         lines.append(
             f"PartitionName={partition} Nodes={','.join(nodes)} Default={default} "
-            "MaxTime=INFINITE State=UP"
+            f"MaxTime=INFINITE State=UP {options.partition_flags.get(partition, '')}".rstrip()
         )
     return "\n".join(lines) + "\n"
 

@@ -28,6 +28,7 @@ class NodeNetwork:
         self._prefix = f"10.87.{number}"
         self._bridge = f"sltest{number}"
         self.controller_address = f"{self._prefix}.254"
+        self._namespaces: dict[str, Path] = {}
         self.addresses = {node: f"{self._prefix}.{10 + at}" for at, node in enumerate(nodes)}
 
     def up(self, host: str, loopback_node: str | None) -> None:
@@ -56,6 +57,7 @@ class NodeNetwork:
         namespace = Path(f"/proc/{process.pid}/ns/net")
         ours = Path("/proc/self/ns/net").readlink()
         wait_until(f"{node} has a network", lambda: namespace.readlink() != ours, 10)
+        self._namespaces[node] = namespace
         cable = self._cable(node)
         peer = ("peer", "name", "eth0", "netns", str(process.pid))
         wait_until(f"{node}'s old cable is gone", lambda: not _exists(cable), 10)
@@ -71,6 +73,18 @@ class NodeNetwork:
         assert process.stdin is not None
         process.stdin.write(b"go\n")
         process.stdin.close()
+
+    def cut(self, node: str, other: str) -> None:
+        """Let nothing that one node sends reach another: its packets vanish without an answer."""
+        self._route(node, "add", other)
+
+    def heal(self, node: str, other: str) -> None:
+        """Undo `cut`."""
+        self._route(node, "del", other)
+
+    def _route(self, node: str, action: str, other: str) -> None:
+        route = ("route", action, "blackhole", f"{self.addresses[other]}/32")
+        _run("nsenter", f"--net={self._namespaces[node]}", "ip", *route)
 
     def down(self) -> None:
         """Remove what a namespace's end does not take along."""

@@ -21,6 +21,7 @@ class ClusterOptions:
     nodes: partition -> its nodes; the first partition is the default one.
     gpus: partition -> how many GPUs each of its nodes claims to have.
     loopback_node: in mode netns, the node whose own name is 127.0.1.1 to itself.
+    partition_flags: partition -> more of its line in slurm.conf.
     extra_lines: of slurm.conf; one with a key that is there already replaces it.
     """
 
@@ -30,6 +31,7 @@ class ClusterOptions:
     accounting: Literal["none", "dbd"] = "none"
     mode: Literal["ports", "netns"] = "ports"
     loopback_node: str | None = None
+    partition_flags: Mapping[str, str] = field(default_factory=dict)
     extra_lines: tuple[str, ...] = ()
 
     @property

@@ -17,6 +17,8 @@ GROUPS = {
     "cluster": "slurm-ports",
     "accounting_cluster": "slurm-acct",
     "netns_cluster": "slurm-netns",
+    "faulty_cluster": "slurm-faults",
+    "faulty_netns_cluster": "slurm-faults-netns",
 }
 
 
@@ -34,8 +36,8 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.xdist_group(name))
 
 
-def _running(**options):
-    options = ClusterOptions(nodes=NODES, **options)
+def _running(*, nodes=NODES, **options):
+    options = ClusterOptions(nodes=nodes, **options)
     missing = what_is_missing(options)
     if missing is not None:
         pytest.skip(f"no real Slurm: {missing}")
@@ -59,6 +61,35 @@ def accounting_cluster():
 def netns_cluster():
     """Each node with its own network and host name; the master's calls itself 127.0.1.1."""
     yield from _running(mode="netns", loopback_node="zeta0")
+
+
+@pytest.fixture(scope="session")
+def faulty_cluster():
+    """One whose nodes an urgent partition may take away, and whose nodes and daemons may die."""
+    every_node = tuple(node for nodes in NODES.values() for node in nodes)
+    yield from _running(
+        nodes={**NODES, "urgent": every_node},
+        partition_flags={"urgent": "PriorityTier=9 PreemptMode=OFF"},
+        extra_lines=("PreemptType=preempt/partition_prio", "PreemptMode=REQUEUE"),
+    )
+
+
+@pytest.fixture(scope="session")
+def faulty_netns_cluster():
+    """One with real host names and networks, whose nodes may crash or lose each other."""
+    yield from _running(mode="netns", loopback_node="zeta0")
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory):
+    """Give the digest of `training_run.LONGER` when nothing happens to it."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    training_run.write_job(folder)
+    run = training_run.submit(
+        folder / "run", folder / "tiny.toml", *training_run.LONGER, "--executor", "local"
+    )
+    assert run.returncode == 0, run.said
+    return run.summary["state_digest"]
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ import os
 import signal
 
 import pytest
-from training_run import JOB, follow, processes_of, submit
+from training_run import JOB, LONGER, follow, processes_of, submit
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -51,19 +51,6 @@ def test_a_killed_worker_ends_the_job_and_is_named_as_the_cause(cluster, endless
     failure = json.loads(file.read_text())
     assert (failure["rank"], failure["role"], failure["host"]) == (3, "trainer0", "alpha0")
     eventually(lambda: not processes_of(endless.folder.parent), 30)
-
-
-LONGER = ("training.max_steps=300", "training.epochs=1000", "checkpoint.every_steps=25")
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    """Give the digest of the same job when nothing happens to it."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    (folder / "tiny.toml").write_text(JOB)
-    more = ("ps.nodes=1", "ps.tasks_per_node=2")
-    run = submit(folder / "run", folder / "tiny.toml", *LONGER, *more, "--executor", "local")
-    return run.summary["state_digest"]
 
 
 @pytest.fixture

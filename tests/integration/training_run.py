@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -49,6 +50,18 @@ ids_per_sample = [0, 5]
 """
 
 
+LONGER = ("training.max_steps=300", "training.epochs=1000", "checkpoint.every_steps=25")
+"""What makes of it a job that can be disturbed; its digest is that of 2 servers and 2 trainers."""
+
+
+def write_job(folder):
+    """Write the job file, and a slow model beside it; give the file."""
+    shutil.copy(Path(__file__).parent / "slow_model.py", folder)
+    path = folder / "tiny.toml"
+    path.write_text(JOB)
+    return path
+
+
 @dataclass(frozen=True)
 class Training:
     """One job's folder, and what submit.py said."""
@@ -74,6 +87,11 @@ class Training:
         return json.loads((self.folder / "summary.json").read_text())
 
     @property
+    def summary_is_there(self) -> bool:
+        """Whether the run has said how it ended."""
+        return (self.folder / "summary.json").exists()
+
+    @property
     def metrics(self) -> list[dict]:
         """What has been measured so far."""
         path = self.folder / "metrics.jsonl"
@@ -89,6 +107,16 @@ class Training:
     def ranks_with_logs(self) -> list[str]:
         """Who has a log, as in `rank-001-ps0`, once for each of the rank's generations."""
         return [name.partition(".gen-")[0] for name in self.logs]
+
+    @property
+    def step(self) -> int:
+        """The last step that was reported."""
+        return self.metrics[-1]["step"] if self.metrics else 0
+
+    @property
+    def lives(self) -> list[dict]:
+        """What each life wrote when it began."""
+        return [json.loads(line) for line in (self.folder / "lives.jsonl").open()]
 
     def log(self, name: str, generation: str = "*") -> str:
         """Give the text of the log of a rank's generation, the only one if none is named."""

@@ -163,3 +163,10 @@ def test_the_error_is_that_of_the_rank_that_wrote_first(job, fake_slurm):
         os.utime(path, (mtime, mtime))
     job.done(force_check=True)
     assert "trace of 3" in str(job.exception())
+
+
+def test_a_warning_longer_before_the_limit_than_the_limit_is_refused(tmp_path):
+    components = [Component(name="ps", num_tasks=1, time="2"), Component(name="t", num_tasks=1)]
+    short = HetExecutor(tmp_path / "%j", components=components, job_name="x", signal_delay_s=120)
+    with pytest.raises(ValueError, match=r"time limit is 2 \(120 s\), but signal_delay_s = 120"):
+        short.script()

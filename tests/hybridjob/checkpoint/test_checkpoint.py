@@ -48,7 +48,7 @@ def digest(shards):
 def save(checkpoints, step, shards, base=None):
     """Write a checkpoint; a delta if the folder of a base is given."""
     draft = begin_draft(draft_of(checkpoints, step, "0.0.0"))
-    parts = [part_of(one, delta=base is not None, copy=False) for one in shards]
+    parts = [part_of(one, delta=base is not None) for one in shards]
     described = Manifest(
         step=step, epoch=0, samples=9, servers=len(shards), trainers=1, tables={}, positions=[{}],
         files=save_parts(draft, parts),
@@ -56,9 +56,6 @@ def save(checkpoints, step, shards, base=None):
         base_files=read_manifest(base).files if base else [],
         deltas=1 if base else 0,
     )  # fmt: skip
-    if base is None:
-        for one in shards:
-            one.forget_touched()
     return publish(draft, described)
 
 
@@ -94,7 +91,7 @@ def test_another_number_of_servers_reads_the_same_rows_and_state(
 
 def test_a_draft_is_no_checkpoint(tmp_path):
     draft = begin_draft(draft_of(tmp_path, 3, "0.0.0"))
-    save_parts(draft, [part_of(shards_of(1)[0], delta=False, copy=True)])
+    save_parts(draft, [part_of(shards_of(1)[0], delta=False)])
     assert newest_valid(tmp_path) == (None, [])
     assert begin_draft(draft) == draft
     assert not list(draft.iterdir())
