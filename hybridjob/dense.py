@@ -18,13 +18,15 @@ from hybridjob.models.build import line_of
 from hybridjob.tables.digest import dense_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from torch import Tensor, nn
 
     from hybridjob.config import DenseOptimizer, Training
     from hybridjob.data.batch import Batch
 
+    Timed = Callable[[str], AbstractContextManager[None]]
 
 # LBFGS evaluates the loss several times a step, SparseAdam is for sparse gradients alone.
 _UNFIT = {"Optimizer", "LBFGS", "SparseAdam"}
@@ -45,21 +47,25 @@ class DenseModel:
             self._replicated = DistributedDataParallel(module, device_ids=on_gpu)
             self._optimizer = _make_optimizer(training.dense_optimizer, parameters)
 
-    def backward(self, batch: Batch, vectors: dict[str, Tensor], weight: float) -> float:
+    def backward(
+        self, batch: Batch, vectors: dict[str, Tensor], weight: float, timed: Timed
+    ) -> float:
         """Compute gradients of weight x the batch's mean loss. Returns the unweighted mean.
 
-        vectors: feature name -> (B, D). A trainer that is out of data takes part with B = 0.
+        vectors: feature name -> (B, D). A trainer that is out of data takes part with B = 0. timed:
+        measures the phases; that of backward holds the wait for the other trainers' gradients.
         """
         if self._optimizer is not None:
             self._optimizer.zero_grad(set_to_none=True)
-        with _users_code("the model's forward"):
+        with timed("forward"), _users_code("the model's forward"):
             outputs = _checked(self._replicated(batch.dense.to(self.device), vectors))
         if batch.size == 0:
-            (outputs.sum() * 0.0).backward()
+            with timed("backward"):
+                (outputs.sum() * 0.0).backward()
             return 0.0
-        with _users_code("the loss"):
+        with timed("forward"), _users_code("the loss"):
             loss = self._loss(outputs, batch.labels.to(self.device))
-        with _users_code("backward"):
+        with timed("backward"), _users_code("backward"):
             (loss * weight).backward()
         return float(loss.detach())
 

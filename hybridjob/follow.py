@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.2
 _SETTLE_S = 60.0
+_PHASES_SHOWN = 4
 
 
 class Followed(Protocol):
@@ -91,6 +92,7 @@ def summary_table(summary: dict[str, Any]) -> Table:
         "wall time": f"{summary['wall_s']:.1f} s",
         "servers, trainers": f"{summary['servers']}, {summary['trainers']}",
         "bytes in tables": f"{summary['table_bytes']:,}",
+        **_where_time_went(summary.get("seconds", {})),
         "state digest": summary["state_digest"][:16],
     }
     if summary["skipped_rows"]:
@@ -98,6 +100,21 @@ def summary_table(summary: dict[str, Any]) -> Table:
     for name, value in rows.items():
         table.add_row(name, value)
     return table
+
+
+def _where_time_went(seconds: dict[str, float]) -> dict[str, str]:
+    """Name the phases that took most, of a trainer and of a server."""
+    found = {}
+    for role, server in (("a trainer's time", False), ("a server's time", True)):
+        own = {
+            name.removeprefix("server "): value
+            for name, value in seconds.items()
+            if name.startswith("server ") == server
+        }
+        if any(own.values()):
+            longest = sorted(own.items(), key=lambda item: -item[1])[:_PHASES_SHOWN]
+            found[role] = ", ".join(f"{name} {value:.1f} s" for name, value in longest)
+    return found
 
 
 class FollowedFile:

@@ -19,6 +19,7 @@ from hybridjob.logs import log_event
 from hybridjob.messages import Begin, Boundary, Finished, Left, Progress, Saved, Scores, Woken
 from hybridjob.metrics import MetricsWriter
 from hybridjob.models.build import build_model
+from hybridjob.phases import Phases
 from hybridjob.restoring import Restored, restore
 from hybridjob.saving import Saving
 from hybridjob.tables import server as remote_server
@@ -49,6 +50,7 @@ class Master:
         self._generation = generation
         self._started = time.time()
         self._scores: dict[str, float] = {}
+        self._phases = Phases()
         self._finished: dict[int, Finished] = {}
         self._left: dict[int, Left] = {}
         self._saving = Saving(job, world, folder, generation)
@@ -111,6 +113,8 @@ class Master:
         match message:
             case Progress():
                 metrics.progress(message)
+                for name, seconds in message.seconds.items():
+                    self._phases.add(name, seconds)
                 log_event(
                     logger,
                     "step",
@@ -177,6 +181,7 @@ class Master:
             "servers": self._world.layout.num_servers,
             "trainers": self._world.layout.num_trainers,
             "table_bytes": table_bytes,
+            "seconds": {name: round(value, 3) for name, value in self._phases.take().items()},
             "state_digest": state_digest(sums, digests.pop(), step),
         }
         write_atomically(self._folder.summary, json.dumps(summary, indent=1) + "\n")

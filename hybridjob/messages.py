@@ -25,7 +25,8 @@ class Progress:
     """Trainer 0 to the master, every few steps.
 
     loss: mean over the samples since the last report. seconds: what one trainer spent in each
-    phase of a step since then, in seconds.
+    phase of a step since then, and a server, on average. lag: how many steps' gradients the rows
+    lacked at most.
     """
 
     step: int
@@ -35,6 +36,7 @@ class Progress:
     elapsed_s: float
     estimated_steps: int
     seconds: dict[str, float] = field(default_factory=dict)
+    lag: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

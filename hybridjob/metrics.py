@@ -43,6 +43,7 @@ class MetricsWriter:
             "loss": progress.loss,
             "samples_per_s": round(progress.samples / max(progress.elapsed_s, 1e-9), 1),
             "epoch": progress.epoch,
+            "lag": progress.lag,
             **seconds,
         }
         self._write(progress.step, values, {"of_steps": progress.estimated_steps})

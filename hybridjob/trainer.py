@@ -161,13 +161,12 @@ class Trainer:
         weight = batch.size * num_trainers / num_samples if self._synchronous else 1.0
         with timed("lookup"):
             block = self._client.receive(part.asked)
-        with timed("compute"):
-            loss = self._dense.backward(batch, block.vectors(), weight)
-            if not math.isfinite(loss):  # before it spoils the tables, and a checkpoint
-                raise ModelError(
-                    f"the loss is {loss} at step {self._step}: lower the learning rates "
-                    "(training.table_optimizer.lr, training.dense_optimizer.lr), or see the data"
-                )
+        loss = self._dense.backward(batch, block.vectors(), weight, timed)
+        if not math.isfinite(loss):  # before it spoils the tables, and a checkpoint
+            raise ModelError(
+                f"the loss is {loss} at step {self._step}: lower the learning rates "
+                "(training.table_optimizer.lr, training.dense_optimizer.lr), or see the data"
+            )
         with timed("push"):
             scale = 1.0 / num_trainers if self._synchronous else 1.0
             self._client.push(block, self._step, scale=scale, most_on_their_way=self._depth)
@@ -235,6 +234,7 @@ class Trainer:
                 elapsed_s=interval.elapsed_s,
                 estimated_steps=self._estimated_steps(),
                 seconds={**interval.phases.take(), **self._client.server_seconds()},
+                lag=self._client.take_lag(),
             )
         )
 

@@ -48,7 +48,7 @@ class TableClient:
         self._planner = Planner(tables, len(self._servers), self._kernels, training.pool_on)
         self._partial = len(self._servers) > 1 and self._kernels.pools_on_servers
         self._pushes: deque[list[Pending]] = deque()
-        self.largest_lag = 0
+        self._lag = 0
         self._server_phases = Phases()
 
     def plan(self, batch: Batch) -> Plan:
@@ -81,7 +81,7 @@ class TableClient:
             check_answer(answer, question, server, sums)
             for name, seconds in answer.seconds.items():
                 self._server_phases.add(name, seconds / len(answers))
-        self.largest_lag = max(self.largest_lag, *(answer.lag for answer in answers))
+        self._lag = max(self._lag, *(answer.lag for answer in answers))
         return Block(asked.plan, answers, self._kernels, self._device)
 
     def push(self, block: Block, step: int, *, scale: float, most_on_their_way: int) -> None:
@@ -103,6 +103,11 @@ class TableClient:
     def server_seconds(self) -> dict[str, float]:
         """Give what a server, on average, has spent in each phase since this was last asked."""
         return self._server_phases.take()
+
+    def take_lag(self) -> int:
+        """Give how many steps' gradients rows lacked at most, since this was last asked."""
+        lag, self._lag = self._lag, 0
+        return lag
 
     def _wait(self, most_on_their_way: int) -> None:
         while len(self._pushes) > most_on_their_way:
