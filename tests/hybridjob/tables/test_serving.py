@@ -8,7 +8,7 @@ from hybridjob.data.batch import Batch, Jagged
 from hybridjob.errors import TableError
 from hybridjob.schema import Table
 from hybridjob.tables.plan import Planner
-from hybridjob.tables.server import Server
+from hybridjob.tables.serving import Server
 from hybridjob.tables.torch_trainer import TorchTrainer
 
 TABLE = Table(name="t", num_embeddings=10, embedding_dim=2, feature_names=("f",), initial="zeros")
