@@ -30,6 +30,8 @@ def _checked_time(value: str) -> str:
 
 
 FlagValue = bool | int | str
+Kernels = Literal["auto", "numba", "torch"]
+PoolOn = Literal["auto", "servers", "trainers"]
 MemorySize = Annotated[str, Field(pattern=r"^\d+(\.\d+)?[KMGTkmgt]?[Bb]?$")]
 TimeLimit = Annotated[str, AfterValidator(_checked_time)]
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -196,6 +198,15 @@ class Training(Section):
     mode: Literal["sync", "async"] = "sync"
     """`sync`: one update a step, from the global batch, the same numbers each time.
     `async`: each trainer's gradient of the tables is applied as it arrives."""
+    staleness: int = Field(default=1, ge=0, le=64)
+    """`async`: a step's rows may lack the gradients of at most so many steps before it."""
+    kernels: Kernels = "auto"
+    """What computes on the tables: `numba`, or `torch`, the slower reference; `auto`: numba if it
+    is installed."""
+    pool_on: PoolOn = "auto"
+    """Where bags are pooled: on the `servers`, so that vectors travel, or on the `trainers`, so
+    that distinct rows do; `auto`: for each table and batch what moves fewer bytes. The result is
+    the same to the bit. Maxima are pooled on the trainers, with `torch` kernels all bags are."""
     epochs: PositiveInt = 1
     """Passes over the training data."""
     max_steps: PositiveInt | None = None

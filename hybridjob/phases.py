@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,11 @@ if TYPE_CHECKING:
 
 
 class Phases:
-    """Seconds spent in each named phase since they were last taken."""
+    """Seconds spent in each named phase since they were last taken, by any number of threads."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = {}
+        self._lock = threading.Lock()
 
     @contextlib.contextmanager
     def timed(self, name: str) -> Iterator[None]:
@@ -23,9 +25,15 @@ class Phases:
         try:
             yield
         finally:
-            self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - start
+            self.add(name, time.perf_counter() - start)
+
+    def add(self, name: str, seconds: float) -> None:
+        """Add to a phase what was measured elsewhere."""
+        with self._lock:
+            self._seconds[name] = self._seconds.get(name, 0.0) + seconds
 
     def take(self) -> dict[str, float]:
         """Give phase -> seconds, and begin anew."""
-        seconds, self._seconds = self._seconds, {}
+        with self._lock:
+            seconds, self._seconds = self._seconds, {}
         return seconds

@@ -9,10 +9,8 @@ over the global batch.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import logging
 import math
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +18,11 @@ import torch
 import torch.distributed as dist
 
 from hybridjob import mailbox, remote
+from hybridjob.ahead import LookAhead
+from hybridjob.checkpoint.clock import SaveClock
 from hybridjob.checkpoint.manifest import read_manifest
 from hybridjob.checkpoint.order import SaveOrder
 from hybridjob.data.batch import empty_batch
-from hybridjob.data.prefetch import prefetched
 from hybridjob.data.reader import open_reader
 from hybridjob.dense import DenseModel
 from hybridjob.errors import ModelError
@@ -34,16 +33,16 @@ from hybridjob.models.build import build_model
 from hybridjob.random_state import seed_all
 from hybridjob.rendezvous import join_trainers
 from hybridjob.reporting import Interval, Reporter
-from hybridjob.tables.client import TableClient, pooled
+from hybridjob.tables.client import TableClient
 from hybridjob.trainer_files import load_trainer, save_trainer
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Iterator
 
     from torch import Tensor
 
+    from hybridjob.ahead import GlobalBatch
     from hybridjob.config import Job
-    from hybridjob.data.batch import Batch
     from hybridjob.jobfolder import JobFolder
     from hybridjob.messages import Begin
     from hybridjob.rendezvous import World
@@ -78,7 +77,9 @@ class Trainer:
                 "master: it must depend on its arguments alone"
             )
         self._dense = DenseModel(module, job.training, device=_device(world))
-        self._client = TableClient(world, self._tables, self._dense.device)
+        self._client = TableClient(world, self._tables, job.training, self._dense.device)
+        self._synchronous = job.training.mode == "sync"
+        self._depth = 1 if self._synchronous else max(1, job.training.staleness)
         # Each trainer draws its own dropout masks, and the same ones in every run.
         seed_all(job.seed + 1 + world.index)
         num_trainers = world.layout.num_trainers
@@ -98,26 +99,37 @@ class Trainer:
         self._step = self._epoch = self._samples = 0
         self._loss = float("nan")
         self._position: dict[str, Any] | None = None
-        self._leaving = self._saving = False
+        self._leaving = False
         self._interval = Interval()
-        self._saved_at = time.monotonic()
+        self._clock = SaveClock(self._job.checkpoint.every_minutes if world.index == 0 else 0)
         if message.checkpoint is not None:
             self._restore(Path(message.checkpoint))
         self._reporter = Reporter(world)
 
     def run(self) -> None:
         """Run all epochs, then report."""
-        training = self._job.training
+        training, every = self._job.training, self._job.checkpoint.every_steps
         for epoch in range(self._epoch, training.epochs):
             self._epoch = epoch
-            with contextlib.closing(self._global_batches()) as batches:
-                for batch, num_samples in batches:
-                    self._train(batch, num_samples)
+            ahead = LookAhead(
+                self._client,
+                self._depth,
+                phases=lambda: self._interval.phases,
+                is_time_to_save=self._clock.rings,
+            )
+            source = self._readers["train"].batches(epoch, self._position)
+            with contextlib.closing(
+                ahead.batches(source, self._empty_batch, self._step, training.max_steps)
+            ) as batches:
+                for part in batches:
+                    self._train(part)
                     if self._step % training.log_every_steps == 0:
                         self._report_interval()
-                    if self._wants_checkpoint():
+                    if part.is_to_be_saved or (every and self._step % every == 0):
                         self._save(last=False)
-            if self._leaving:
+            self._client.finish_pushes()
+            if ahead.leaving:
+                self._leaving = True
                 break
             last = self._step == training.max_steps or epoch == training.epochs - 1
             if training.evaluate == "epoch" or (last and training.evaluate == "end"):
@@ -132,57 +144,25 @@ class Trainer:
         else:
             self._report_finished()
 
-    def _global_batches(self) -> Generator[tuple[Batch, int], None, None]:
-        """Give this trainer's part of each step's batch, and the samples of all parts.
-
-        A trainer that runs out of data first goes on with empty batches: DDP needs every one. If
-        any rank of the job was asked to leave, all trainers end before the same step.
-        """
-        reader = self._readers["train"]
-        with contextlib.closing(prefetched(reader.batches(self._epoch, self._position))) as batches:
-            for batch in itertools.chain(batches, itertools.repeat(None)):
-                if self._step == self._job.training.max_steps:
-                    return
-                size = 0 if batch is None else batch.size
-                flags = (batch is not None, mailbox.leaving.is_set(), self._time_to_save())
-                with self._interval.phases.timed("wait for trainers"):
-                    counts = torch.tensor([size, *flags])
-                    dist.all_reduce(counts)
-                num_samples, num_batches, num_leaving, num_saving = counts.tolist()
-                self._leaving, self._saving = num_leaving > 0, num_saving > 0
-                if num_batches == 0 or self._leaving:
-                    return
-                yield self._empty_batch if batch is None else batch, num_samples
-
-    def _time_to_save(self) -> bool:
-        """Tell whether a checkpoint is due by the clock: the first trainer's, all follow it."""
-        limit_s = 60 * self._job.checkpoint.every_minutes
-        return 0 < limit_s < time.monotonic() - self._saved_at and self._world.index == 0
-
-    def _wants_checkpoint(self) -> bool:
-        """Tell, on all trainers alike, whether the step that has just ended is to be saved."""
-        every = self._job.checkpoint.every_steps
-        return self._saving or (every > 0 and self._step % every == 0)
-
-    def _train(self, batch: Batch, num_samples: int) -> None:
+    def _train(self, part: GlobalBatch) -> None:
         timed = self._interval.phases.timed
         num_trainers = self._world.layout.num_trainers
-        synchronous = self._job.training.mode == "sync"
-        weight = batch.size * num_trainers / num_samples if synchronous else 1.0
+        batch, num_samples = part.batch, part.num_samples
+        weight = batch.size * num_trainers / num_samples if self._synchronous else 1.0
         with timed("lookup"):
-            found = self._client.lookup(batch, self._step)
+            block = self._client.receive(part.asked)
         with timed("compute"):
-            vectors = pooled(self._tables, found, batch)
-            loss = self._dense.backward(batch, vectors, weight)
+            loss = self._dense.backward(batch, block.vectors(), weight)
             if not math.isfinite(loss):  # before it spoils the tables, and a checkpoint
                 raise ModelError(
                     f"the loss is {loss} at step {self._step}: lower the learning rates "
                     "(training.table_optimizer.lr, training.dense_optimizer.lr), or see the data"
                 )
-            self._dense.update()
         with timed("push"):
-            scale = 1.0 / num_trainers if synchronous else 1.0
-            self._client.push(found, self._step, scale=scale)
+            scale = 1.0 / num_trainers if self._synchronous else 1.0
+            self._client.push(block, self._step, scale=scale, most_on_their_way=self._depth)
+        with timed("update"):  # while the gradients travel
+            self._dense.update()
         self._step += 1
         self._samples += num_samples
         if batch.size:
@@ -203,8 +183,9 @@ class Trainer:
             last=last,
         )
         limit_s = self._job.training.stall_timeout_s
-        self._saved_at = time.monotonic()
+        self._clock.restart()
         with self._interval.phases.timed("checkpoint"):
+            self._client.finish_pushes()
             remote.call(self._world, 0, mailbox.report, boundary)
             order = mailbox.saves.get(timeout_s=limit_s, what="the master to begin a checkpoint")
             if isinstance(order, SaveOrder):
@@ -243,7 +224,7 @@ class Trainer:
                 samples=interval.samples,
                 elapsed_s=interval.elapsed_s,
                 estimated_steps=self._estimated_steps(),
-                seconds=interval.phases.take(),
+                seconds={**interval.phases.take(), **self._client.server_seconds()},
             )
         )
 
@@ -256,8 +237,9 @@ class Trainer:
 
     def _predictions(self) -> Iterator[tuple[Tensor, Tensor]]:
         for batch in self._readers["test"].batches(0):
-            found = self._client.lookup(batch, self._step)
-            yield self._dense.predict(batch, pooled(self._tables, found, batch)), batch.labels
+            asked = self._client.ask(self._client.plan(batch), self._step, train=False)
+            vectors = self._client.receive(asked).vectors()
+            yield self._dense.predict(batch, vectors), batch.labels
 
     def _report_finished(self) -> None:
         skipped = sum(reader.skipped_rows for reader in self._readers.values())

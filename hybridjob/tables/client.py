@@ -1,157 +1,110 @@
-"""A trainer's side of the tables: which rows a batch needs, from whom, and where gradients go."""
+"""A trainer's side of the tables: one question to each server for all tables, one push."""
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
-from hybridjob.errors import ModelError, PeerError, TableError
-from hybridjob.pooling import pool
+from hybridjob.phases import Phases
 from hybridjob.remote import start_call
 from hybridjob.tables import server as remote_server
-from hybridjob.tables.sharding import row_bounds, split_sorted
+from hybridjob.tables.block import Block
+from hybridjob.tables.kernels import trainer_kernels
+from hybridjob.tables.plan import Planner
+from hybridjob.tables.wire import check_answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torch import Tensor
-
-    from hybridjob.data.batch import Batch, Jagged
+    from hybridjob.config import Training
+    from hybridjob.data.batch import Batch
+    from hybridjob.remote import Pending
     from hybridjob.rendezvous import World
     from hybridjob.schema import Table
+    from hybridjob.tables.plan import Plan
+    from hybridjob.tables.wire import Answer
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What one batch wants of one table.
+class Asked:
+    """A batch whose rows are on their way."""
 
-    ids: (U,) int64, ascending, each once. places: per feature, (N,) int64: where each id of its
-    bags stands in ids. parts: which ids each server holds. local: those ids as the server counts.
-    """
-
-    ids: Tensor
-    places: dict[str, Tensor]
-    parts: list[slice]
-    local: list[Tensor]
-
-
-@dataclass(frozen=True)
-class TableRows:
-    """The rows that were wanted: (U, D) float32, a leaf that collects the gradient."""
-
-    wanted: Wanted
-    rows: Tensor
+    plan: Plan
+    calls: list[Pending]
 
 
 class TableClient:
-    """Looks rows up and pushes gradients; one request to each server for all tables together."""
+    """Looks rows up ahead of their use, and pushes gradients without waiting for them."""
 
-    def __init__(self, world: World, tables: Sequence[Table], device: torch.device) -> None:
-        self._world, self._tables, self._device = world, tuple(tables), device
-        self._bounds = [
-            row_bounds(table.num_embeddings, world.layout.num_servers) for table in tables
-        ]
+    def __init__(
+        self, world: World, tables: Sequence[Table], training: Training, device: torch.device
+    ) -> None:
+        self._world, self._device = world, device
+        self._kernels = trainer_kernels(training.kernels)
+        self._servers = world.layout.server_ranks
+        self._planner = Planner(tables, len(self._servers), self._kernels, training.pool_on)
+        self._partial = len(self._servers) > 1 and self._kernels.pools_on_servers
+        self._pushes: deque[list[Pending]] = deque()
+        self.largest_lag = 0
+        self._server_phases = Phases()
 
-    def lookup(self, batch: Batch, step: int) -> list[TableRows]:
-        """Fetch the rows of a batch, table by table.
+    def plan(self, batch: Batch) -> Plan:
+        """Prepare what is asked; may run in a thread, one batch after the other.
 
         Raises TableError for an id out of range, ModelError for a feature that the data lacks.
         """
-        wanted = [
-            _wanted(table, bounds, batch)
-            for table, bounds in zip(self._tables, self._bounds, strict=True)
-        ]
+        return self._planner.plan(batch)
+
+    def ask(self, plan: Plan, step: int, *, train: bool = True) -> Asked:
+        """Ask for the rows as they are at the begin of a step. `train`: gradients will follow.
+
+        The servers answer once the steps before are in the tables.
+        """
         calls = [
             start_call(
-                self._world, rank, remote_server.lookup, [one.local[server] for one in wanted], step
+                self._world, rank, remote_server.ask, self._world.index, question, step, train
             )
-            for server, rank in enumerate(self._world.layout.server_ranks)
+            for rank, question in zip(self._servers, plan.questions, strict=True)
         ]
-        replies = [pending.wait() for pending in calls]
-        return [
-            TableRows(one, self._assemble(table, one, [reply[number] for reply in replies]))
-            for number, (table, one) in enumerate(zip(self._tables, wanted, strict=True))
+        return Asked(plan, calls)
+
+    def receive(self, asked: Asked) -> Block:
+        """Wait for the rows. Raises TableError or PeerError."""
+        answers: list[Answer] = [call.wait() for call in asked.calls]
+        sums = torch.float64 if self._partial else torch.float32
+        for server, (answer, question) in enumerate(
+            zip(answers, asked.plan.questions, strict=True)
+        ):
+            check_answer(answer, question, server, sums)
+            for name, seconds in answer.seconds.items():
+                self._server_phases.add(name, seconds / len(answers))
+        self.largest_lag = max(self.largest_lag, *(answer.lag for answer in answers))
+        return Block(asked.plan, answers, self._kernels, self._device)
+
+    def push(self, block: Block, step: int, *, scale: float, most_on_their_way: int) -> None:
+        """Send the gradients that backward left, times `scale`.
+
+        Waits only for those of earlier steps, until no more than so many steps are on their way.
+        """
+        calls = [
+            start_call(self._world, rank, remote_server.push, self._world.index, gradient, step)
+            for rank, gradient in zip(self._servers, block.gradients(scale), strict=True)
         ]
+        self._pushes.append(calls)
+        self._wait(most_on_their_way)
 
-    def push(self, found: Sequence[TableRows], step: int, *, scale: float = 1.0) -> None:
-        """Send the gradients that backward left, times `scale`, and wait until they are applied."""
-        gradients = [_gradient(one, self._device).mul_(scale).cpu() for one in found]
-        calls = []
-        for server, rank in enumerate(self._world.layout.server_ranks):
-            message = remote_server.Push(
-                [one.wanted.local[server] for one in found],
-                [
-                    _compact(gradient[one.wanted.parts[server]])
-                    for one, gradient in zip(found, gradients, strict=True)
-                ],
-            )
-            index = self._world.index
-            calls.append(start_call(self._world, rank, remote_server.push, index, message, step))
-        for pending in calls:
-            pending.wait()
+    def finish_pushes(self) -> None:
+        """Wait until all gradients are in the tables."""
+        self._wait(0)
 
-    def _assemble(self, table: Table, wanted: Wanted, replies: Sequence[Tensor]) -> Tensor:
-        for server, (part, reply) in enumerate(zip(wanted.parts, replies, strict=True)):
-            expected = (part.stop - part.start, table.embedding_dim)
-            if tuple(reply.shape) != expected or reply.dtype != torch.float32:
-                raise PeerError(
-                    f"server {server} sent {tuple(reply.shape)} {reply.dtype} for table "
-                    f"{table.name!r}, not {expected} float32"
-                )
-        return torch.cat(list(replies)).to(self._device).requires_grad_()
+    def server_seconds(self) -> dict[str, float]:
+        """Give what a server, on average, has spent in each phase since this was last asked."""
+        return self._server_phases.take()
 
-
-def pooled(tables: Sequence[Table], found: Sequence[TableRows], batch: Batch) -> dict[str, Tensor]:
-    """Pool every feature's bags: feature name -> (B, D)."""
-    vectors = {}
-    for table, rows in zip(tables, found, strict=True):
-        device = rows.rows.device
-        for name in table.feature_names:
-            bag = batch.features[name]
-            vectors[name] = pool(
-                rows.rows,
-                rows.wanted.places[name].to(device),
-                bag.offsets.to(device),
-                None if bag.weights is None else bag.weights.to(device),
-                table.pooling,
-            )
-    return vectors
-
-
-def _wanted(table: Table, bounds: Sequence[int], batch: Batch) -> Wanted:
-    bags = [_bag(table, name, batch) for name in table.feature_names]
-    ids, inverse = torch.unique(torch.cat([bag.values for bag in bags]), return_inverse=True)
-    if ids.numel() and (ids[0] < 0 or ids[-1] >= table.num_embeddings):
-        bad = int(ids[0]) if ids[0] < 0 else int(ids[-1])
-        raise TableError(
-            f"id {bad} is out of range of table {table.name!r}, which has rows 0 to "
-            f"{table.num_embeddings - 1}: raise num_embeddings, or see the data of "
-            f"{', '.join(table.feature_names)}"
-        )
-    places = inverse.split([bag.values.numel() for bag in bags])
-    parts = split_sorted(ids, bounds)
-    local = [ids[part] - bounds[server] for server, part in enumerate(parts)]
-    return Wanted(ids, dict(zip(table.feature_names, places, strict=True)), parts, local)
-
-
-def _bag(table: Table, name: str, batch: Batch) -> Jagged:
-    try:
-        return batch.features[name]
-    except KeyError:
-        raise ModelError(
-            f"table {table.name!r} wants the feature {name!r}, but the data has "
-            f"{', '.join(sorted(batch.features)) or 'no categorical features'}"
-        ) from None
-
-
-def _gradient(found: TableRows, device: torch.device) -> Tensor:
-    if found.rows.grad is None:
-        return torch.zeros(found.rows.shape, device=device)
-    return found.rows.grad
-
-
-def _compact(view: Tensor) -> Tensor:
-    # torch RPC sends a view's whole storage along.
-    return view if view.untyped_storage().nbytes() == view.nbytes else view.clone()
+    def _wait(self, most_on_their_way: int) -> None:
+        while len(self._pushes) > most_on_their_way:
+            for call in self._pushes.popleft():
+                call.wait()

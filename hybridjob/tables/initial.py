@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from hybridjob.tables.memory import empty
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -18,7 +20,7 @@ _BLOCK_ROWS = 16_384
 
 def initial_rows(table: Table, *, seed: int, start: int, stop: int) -> Tensor:
     """Draw rows start <= row < stop of a table: (stop - start, D) float32."""
-    rows = torch.empty(stop - start, table.embedding_dim)
+    rows = empty((stop - start, table.embedding_dim))
     if table.initial == "zeros":
         return rows.zero_()
     for block in range(start // _BLOCK_ROWS, -(-stop // _BLOCK_ROWS)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-import torch
+from hybridjob.tables.memory import filled
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 class RowOptimizer(Protocol):
     """State of n rows, and the step that changes U of them."""
 
+    name: str
     state: dict[str, Tensor]
     """Name -> (n, D) or (n,) float32: what a checkpoint must hold beside the rows."""
+
+    def scalars(self, step: int) -> tuple[float, ...]:
+        """Give the numbers of a step: first the rate, with what depends on the step."""
 
     def update(self, rows: Tensor, ids: Tensor, gradient: Tensor, step: int) -> None:
         """Change rows[ids] in place.
@@ -34,8 +38,13 @@ class RowSgd:
 
     def __init__(self, config: TableOptimizer, num_rows: int, dim: int) -> None:
         del num_rows, dim
-        self.state: dict[str, Tensor] = {}
+        self.name, self.state = "sgd", dict[str, "Tensor"]()
         self._lr = config.lr
+
+    def scalars(self, step: int) -> tuple[float, ...]:
+        """Give the rate."""
+        del step
+        return (self._lr,)
 
     def update(self, rows: Tensor, ids: Tensor, gradient: Tensor, step: int) -> None:
         """Change rows[ids] in place."""
@@ -49,13 +58,18 @@ class RowAdagrad:
     def __init__(self, config: TableOptimizer, num_rows: int, dim: int) -> None:
         self._config = config
         self._eps = 1e-10 if config.eps is None else config.eps
-        self.state = {"sum": torch.full((num_rows, dim), config.initial_accumulator)}
+        self.name = "adagrad"
+        self.state = {"sum": filled((num_rows, dim), config.initial_accumulator)}
+
+    def scalars(self, step: int) -> tuple[float, ...]:
+        """Give rate and eps."""
+        return self._config.lr / (1 + (step - 1) * self._config.lr_decay), self._eps
 
     def update(self, rows: Tensor, ids: Tensor, gradient: Tensor, step: int) -> None:
         """Change rows[ids] in place."""
         total = self.state["sum"][ids].addcmul_(gradient, gradient)
         self.state["sum"][ids] = total
-        scale = self._config.lr / (1 + (step - 1) * self._config.lr_decay)
+        scale, _ = self.scalars(step)
         rows.index_add_(0, ids, gradient / total.sqrt_().add_(self._eps), alpha=-scale)
 
 
@@ -69,13 +83,18 @@ class RowwiseAdagrad:
         del dim
         self._config = config
         self._eps = 1e-10 if config.eps is None else config.eps
-        self.state = {"sum": torch.full((num_rows,), config.initial_accumulator)}
+        self.name = "rowwise_adagrad"
+        self.state = {"sum": filled((num_rows,), config.initial_accumulator)}
+
+    def scalars(self, step: int) -> tuple[float, ...]:
+        """Give rate and eps."""
+        return self._config.lr / (1 + (step - 1) * self._config.lr_decay), self._eps
 
     def update(self, rows: Tensor, ids: Tensor, gradient: Tensor, step: int) -> None:
         """Change rows[ids] in place."""
         total = self.state["sum"][ids].add_(gradient.square().mean(dim=1))
         self.state["sum"][ids] = total
-        scale = self._config.lr / (1 + (step - 1) * self._config.lr_decay)
+        scale, _ = self.scalars(step)
         denominator = total.sqrt_().add_(self._eps).unsqueeze(1)
         rows.index_add_(0, ids, gradient / denominator, alpha=-scale)
 
@@ -89,10 +108,17 @@ class RowAdam:
     def __init__(self, config: TableOptimizer, num_rows: int, dim: int) -> None:
         self._config = config
         self._eps = 1e-8 if config.eps is None else config.eps
+        self.name = "adam"
         self.state = {
-            "exp_avg": torch.zeros(num_rows, dim),
-            "exp_avg_sq": torch.zeros(num_rows, dim),
+            "exp_avg": filled((num_rows, dim), 0.0),
+            "exp_avg_sq": filled((num_rows, dim), 0.0),
         }
+
+    def scalars(self, step: int) -> tuple[float, ...]:
+        """Give the rate with the bias corrections, eps, and (1 - b1, b2, 1 - b2)."""
+        beta1, beta2 = self._config.betas
+        correction = (1 - beta2**step) ** 0.5 / (1 - beta1**step)
+        return self._config.lr * correction, self._eps, 1 - beta1, beta2, 1 - beta2
 
     def update(self, rows: Tensor, ids: Tensor, gradient: Tensor, step: int) -> None:
         """Change rows[ids] in place."""
@@ -102,10 +128,8 @@ class RowAdam:
         square.addcmul_(gradient, gradient, value=1 - beta2)
         self.state["exp_avg"][ids] = mean
         self.state["exp_avg_sq"][ids] = square
-        correction = (1 - beta2**step) ** 0.5 / (1 - beta1**step)
-        rows.index_add_(
-            0, ids, mean / square.sqrt_().add_(self._eps), alpha=-self._config.lr * correction
-        )
+        rate = self.scalars(step)[0]
+        rows.index_add_(0, ids, mean / square.sqrt_().add_(self._eps), alpha=-rate)
 
 
 _OPTIMIZERS: dict[str, type[RowSgd | RowAdagrad | RowwiseAdagrad | RowAdam]] = {

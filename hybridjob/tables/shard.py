@@ -10,12 +10,15 @@ import torch
 from hybridjob.checkpoint.memory import fits
 from hybridjob.errors import TableError
 from hybridjob.tables.initial import initial_rows
+from hybridjob.tables.memory import empty
 from hybridjob.tables.optimizers import make_optimizer
 from hybridjob.tables.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from hybridjob.config import TableOptimizer
@@ -25,7 +28,8 @@ if TYPE_CHECKING:
 class Shard:
     """Rows start <= row < stop of a table. All ids here are local: row - start.
 
-    blank: leave the rows undefined, for a checkpoint to fill.
+    blank: leave the rows undefined, for a checkpoint to fill. lock: who changes rows, or takes a
+    snapshot, holds it; several shards may share one.
     """
 
     def __init__(
@@ -37,14 +41,15 @@ class Shard:
         start: int,
         stop: int,
         blank: bool = False,
+        lock: threading.Lock | None = None,
     ) -> None:
         self.table, self.start, self.stop = table, start, stop
         if blank:
-            self.rows = torch.empty(stop - start, table.embedding_dim)
+            self.rows = empty((stop - start, table.embedding_dim))
         else:
             self.rows = initial_rows(table, seed=seed, start=start, stop=stop)
         self.optimizer = make_optimizer(optimizer, num_rows=stop - start, dim=table.embedding_dim)
-        self._lock = threading.Lock()
+        self.lock = threading.Lock() if lock is None else lock
         self._touched = torch.zeros(stop - start, dtype=torch.bool)
         self.num_touched = 0
         self._snapshot: Snapshot | None = None
@@ -53,6 +58,16 @@ class Shard:
     def tensors(self) -> dict[str, Tensor]:
         """Rows and optimizer state, in a fixed order; the first dimension is the shard's rows."""
         return {"rows": self.rows, **self.optimizer.state}
+
+    @property
+    def flat(self) -> NDArray[np.float32]:
+        """The rows as one line of numbers, for compiled kernels; no copy."""
+        return self.rows.numpy().reshape(-1)
+
+    @property
+    def touched_flags(self) -> NDArray[np.bool_]:
+        """For each row whether it was touched since the base; no copy. See also num_touched."""
+        return self._touched.numpy()
 
     @property
     def num_bytes(self) -> int:
@@ -65,8 +80,7 @@ class Shard:
         Raises TableError naming the first id that is out of range.
         """
         self._check(ids)
-        with self._lock:
-            return self.rows.index_select(0, ids)
+        return self.rows.index_select(0, ids)
 
     def update(self, ids: Sequence[Tensor], gradients: Sequence[Tensor], step: int) -> None:
         """Apply one step to the sum of several trainers' gradients, in the order given.
@@ -78,11 +92,14 @@ class Shard:
             self._check(part)
         merged_ids, merged = _sum_duplicates(ids, gradients)
         if merged_ids.numel():
-            with self._lock:
-                if self._snapshot is not None:
-                    self._snapshot.preserve(merged_ids)
-                self.optimizer.update(self.rows, merged_ids, merged, step)
-                self.mark_touched(merged_ids)
+            self.preserve(merged_ids)
+            self.optimizer.update(self.rows, merged_ids, merged, step)
+            self.mark_touched(merged_ids)
+
+    def preserve(self, ids: Tensor) -> None:
+        """Tell an open snapshot that rows are about to change. ids: (U,), no duplicates."""
+        if self._snapshot is not None:
+            self._snapshot.preserve(ids.long())
 
     def mark_touched(self, ids: Tensor) -> None:
         """Note that rows are no longer those of the base. ids: (U,) int64, no duplicates."""
@@ -94,18 +111,20 @@ class Shard:
 
         Of all makes a new base: no row has been touched since. The snapshot before must be closed.
         """
-        with self._lock:
-            ids = self._touched.nonzero().squeeze(1) if delta else None
-            self._snapshot = Snapshot(self.tensors, ids=ids, lock=self._lock, has_room=has_room)
-            if not delta:
-                self._touched.zero_()
-                self.num_touched = 0
+        ids = self._touched.nonzero().squeeze(1) if delta else None
+        self._snapshot = Snapshot(self.tensors, ids=ids, lock=self.lock, has_room=has_room)
+        if not delta:
+            self._touched.zero_()
+            self.num_touched = 0
         return self._snapshot
 
     def _check(self, ids: Tensor) -> None:
         if ids.numel() == 0:
             return
-        low, high = (int(bound) for bound in torch.aminmax(ids))
+        self.check_bounds(*(int(bound) for bound in torch.aminmax(ids)))
+
+    def check_bounds(self, low: int, high: int) -> None:
+        """Raise TableError if the least or the largest of some ids is out of range."""
         if low < 0 or high >= self.stop - self.start:
             bad = self.start + (low if low < 0 else high)
             raise TableError(
