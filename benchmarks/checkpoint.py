@@ -31,10 +31,11 @@ import torch
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from hybridjob.checkpoint.files import read_tensors, write_tensors  # noqa: E402
+from hybridjob.checkpoint.files import Wanted, read_rows, write_tensors  # noqa: E402
 from hybridjob.checkpoint.shards import part_of, save_parts  # noqa: E402
 from hybridjob.config import TableOptimizer  # noqa: E402
 from hybridjob.schema import Table  # noqa: E402
+from hybridjob.tables.memory import empty  # noqa: E402
 from hybridjob.tables.shard import Shard  # noqa: E402
 
 DIM = 64
@@ -93,11 +94,15 @@ def disk_speed(folder: Path, num_bytes: int, rounds: int) -> dict[str, float]:
     megabytes = num_bytes / 1e6
     found: dict[str, list[float]] = {key: [] for key in ("dd write", "write", "dd read", "read")}
     entry = write_tensors(ours, {"rows": rows})
+
+    def read() -> None:  # into new memory, as a server that starts
+        read_rows(ours, [Wanted("rows", 0, empty(tuple(rows.shape)))], entry)
+
     actions = {
         "dd write": lambda: dd(f"if={source}", f"of={plain}", "bs=8M", "conv=fsync"),
         "write": lambda: seconds(lambda: write_tensors(ours, {"rows": rows})),
         "dd read": lambda: dd(f"if={plain}", "of=/dev/null", "bs=8M"),
-        "read": lambda: seconds(lambda: read_tensors(ours, entry)),
+        "read": lambda: seconds(read),
     }
     for number in range(rounds):
         for path in (plain, ours):
@@ -111,7 +116,11 @@ def disk_speed(folder: Path, num_bytes: int, rounds: int) -> dict[str, float]:
     for path in (source, plain, ours):
         path.unlink()
     print({key: [round(megabytes / one) for one in times] for key, times in found.items()})
-    return {key: megabytes / statistics.median(times) for key, times in found.items()}
+    speeds = {key: megabytes / statistics.median(times) for key, times in found.items()}
+    for kind in ("write", "read"):  # of the two in the same turn: the disk is not ours alone
+        pairs = zip(found[f"dd {kind}"], found[kind], strict=True)
+        speeds[f"{kind} ratio"] = statistics.median(theirs / own for theirs, own in pairs)
+    return speeds
 
 
 def run_job(folder: Path, rows: int, steps: int, every: int) -> dict[str, Any]:
@@ -208,7 +217,7 @@ def show(result: dict[str, Any]) -> None:
     speed, job = result["mb_per_s"], result["job"]
     print(f"{result['machine']}, {result['gb']} GB")
     for kind in ("write", "read"):
-        ratio = speed[kind] / speed[f"dd {kind}"]
+        ratio = speed[f"{kind} ratio"]
         dd_speed = speed[f"dd {kind}"]
         print(f"{kind:>6}: dd {dd_speed:,.0f} MB/s, ours {speed[kind]:,.0f}, ratio {ratio:.2f}")
     for kind, times in job["stall_s"].items():

@@ -34,14 +34,12 @@ _READ_AHEAD = 2
 
 @dataclass(frozen=True)
 class GlobalBatch:
-    """This trainer's part of a step's batch, its rows on their way, and the samples of all.
-
-    save_after: a trainer wishes the step to be saved.
-    """
+    """This trainer's part of a step's batch, its rows on their way, and the samples of all."""
 
     asked: Asked
     num_samples: int
-    save_after: bool
+    is_to_be_saved: bool
+    """A checkpoint is to be written after this step: the first trainer's clock has said so."""
 
     @property
     def batch(self) -> Batch:
@@ -51,7 +49,7 @@ class GlobalBatch:
 
 @dataclass(frozen=True)
 class _Counted:
-    """A part whose counts are being summed: samples, parts, wishes to leave, wishes to save."""
+    """A part whose counts are being summed: samples, parts, wishes to leave and to save."""
 
     plan: Plan
     counts: Tensor
@@ -69,12 +67,13 @@ class LookAhead:
         self,
         client: TableClient,
         depth: int,
-        time_to_save: Callable[[], bool],
+        *,
         phases: Callable[[], Phases],
+        is_time_to_save: Callable[[], bool],
     ) -> None:
         self.leaving = False
-        self._client, self._depth = client, depth
-        self._time_to_save, self._phases = time_to_save, phases
+        self._client, self._depth, self._phases = client, depth, phases
+        self._is_time_to_save = is_time_to_save
 
     def batches(
         self, source: Iterable[Batch], empty: Batch, first_step: int, max_steps: int | None
@@ -93,7 +92,7 @@ class LookAhead:
                 if num_parts == 0 or self.leaving:
                     break
                 asked = self._client.ask(part.plan, step)
-                queue.append(GlobalBatch(asked, num_samples, save_after=num_saving > 0))
+                queue.append(GlobalBatch(asked, num_samples, num_saving > 0))
                 if len(queue) > self._depth:
                     yield queue.popleft()
         yield from queue
@@ -122,6 +121,6 @@ class LookAhead:
 
     def _count(self, plan: Plan | None, nothing: Plan) -> _Counted:
         size = 0 if plan is None else plan.batch.size
-        flags = (plan is not None, mailbox.leaving.is_set(), self._time_to_save())
+        flags = (plan is not None, mailbox.leaving.is_set(), self._is_time_to_save())
         counts = torch.tensor([size, *flags])
         return _Counted(plan or nothing, counts, dist.all_reduce(counts, async_op=True))

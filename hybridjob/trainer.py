@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ import torch.distributed as dist
 
 from hybridjob import mailbox, remote
 from hybridjob.ahead import LookAhead
+from hybridjob.checkpoint.clock import SaveClock
 from hybridjob.checkpoint.manifest import read_manifest
 from hybridjob.checkpoint.order import SaveOrder
 from hybridjob.data.batch import empty_batch
@@ -101,18 +101,21 @@ class Trainer:
         self._position: dict[str, Any] | None = None
         self._leaving = False
         self._interval = Interval()
-        self._saved_at = time.monotonic()
+        self._clock = SaveClock(self._job.checkpoint.every_minutes if world.index == 0 else 0)
         if message.checkpoint is not None:
             self._restore(Path(message.checkpoint))
         self._reporter = Reporter(world)
 
     def run(self) -> None:
         """Run all epochs, then report."""
-        training = self._job.training
+        training, every = self._job.training, self._job.checkpoint.every_steps
         for epoch in range(self._epoch, training.epochs):
             self._epoch = epoch
             ahead = LookAhead(
-                self._client, self._depth, self._time_to_save, lambda: self._interval.phases
+                self._client,
+                self._depth,
+                phases=lambda: self._interval.phases,
+                is_time_to_save=self._clock.rings,
             )
             source = self._readers["train"].batches(epoch, self._position)
             with contextlib.closing(
@@ -122,7 +125,7 @@ class Trainer:
                     self._train(part)
                     if self._step % training.log_every_steps == 0:
                         self._report_interval()
-                    if self._wants_checkpoint(part):
+                    if part.is_to_be_saved or (every and self._step % every == 0):
                         self._save(last=False)
             self._client.finish_pushes()
             if ahead.leaving:
@@ -140,19 +143,6 @@ class Trainer:
             self._reporter.send_last(Left(self._world.index, self._step))
         else:
             self._report_finished()
-
-    def _time_to_save(self) -> bool:
-        """Tell, once each time, whether a checkpoint is due by the clock: the first trainer's."""
-        limit_s = 60 * self._job.checkpoint.every_minutes
-        due = 0 < limit_s < time.monotonic() - self._saved_at and self._world.index == 0
-        if due:
-            self._saved_at = time.monotonic()
-        return due
-
-    def _wants_checkpoint(self, part: GlobalBatch) -> bool:
-        """Tell, on all trainers alike, whether the step that has just ended is to be saved."""
-        every = self._job.checkpoint.every_steps
-        return part.save_after or (every > 0 and self._step % every == 0)
 
     def _train(self, part: GlobalBatch) -> None:
         timed = self._interval.phases.timed
@@ -192,7 +182,7 @@ class Trainer:
             last=last,
         )
         limit_s = self._job.training.stall_timeout_s
-        self._saved_at = time.monotonic()
+        self._clock.restart()
         with self._interval.phases.timed("checkpoint"):
             self._client.finish_pushes()
             remote.call(self._world, 0, mailbox.report, boundary)

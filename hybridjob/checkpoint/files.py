@@ -162,8 +162,12 @@ def read_rows(path: Path, wanted: Iterable[Wanted], entry: FileEntry | None = No
         key=lambda span: span[0],
     )
     try:
-        with path.open("rb", buffering=0) as file, _threads() as threads:
-            _read_spans(path, file.fileno(), spans, entry, threads)
+        if entry is None:
+            with path.open("rb", buffering=0) as file:
+                for start, memory in spans:
+                    _read_all(file.fileno(), memory, start)
+        else:
+            _read_checked(path, spans, entry)
     except OSError as error:
         raise DamageError(f"cannot read {path}: {error.strerror or error}") from error
 
@@ -203,29 +207,24 @@ def check_chunks(path: Path, entry: FileEntry, numbers: Iterable[int]) -> None:
                 raise damaged(path, number, found, entry.chunks[number])
 
 
-def _read_spans(
-    path: Path,
-    descriptor: int,
-    spans: list[tuple[int, memoryview]],
-    entry: FileEntry | None,
-    threads: ThreadPoolExecutor,
-) -> None:
+def _read_checked(path: Path, spans: list[tuple[int, memoryview]], entry: FileEntry) -> None:
     """Read all spans; chunk by chunk, each hashed by the thread that reads it."""
-    if entry is None:
-        for start, memory in spans:
-            _read_all(descriptor, memory, start)
-        return
     numbers = {0} if entry.chunks else set()
     for start, memory in spans:
         numbers |= set(range(start // CHUNK_BYTES, (start + len(memory) - 1) // CHUNK_BYTES + 1))
 
     def check(number: int) -> None:
-        found = hash_of(_read_chunk(descriptor, number, entry.size, spans))
+        # Opened for each: of one file that is read in several places the system reads none ahead.
+        with path.open("rb", buffering=0) as file:
+            descriptor = file.fileno()
+            os.posix_fadvise(descriptor, number * CHUNK_BYTES, CHUNK_BYTES, os.POSIX_FADV_WILLNEED)
+            found = hash_of(_read_chunk(descriptor, number, entry.size, spans))
         if found != entry.chunks[number]:
             raise damaged(path, number, found, entry.chunks[number])
 
-    for _ in threads.map(check, sorted(numbers)):
-        pass
+    with _threads() as threads:
+        for _ in threads.map(check, sorted(numbers)):
+            pass
 
 
 def _read_chunk(

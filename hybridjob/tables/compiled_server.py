@@ -39,7 +39,6 @@ class CompiledServer:
 
     def __init__(self, num_threads: int) -> None:
         self._workers = Workers(num_threads)
-        self._alone = Workers(1)
         self._buffer = np.empty(0, np.float32)  # new memory, page by page, would take longer
 
     def answer(
@@ -107,14 +106,11 @@ class CompiledServer:
         lanes = [lane for group in groups for lane in group.lanes]
         self._workers.run([lane.link for lane in lanes])
         gradients, ends = self._joined(lanes, [gradient for _, gradient in pushes])
-        # Small tables one beside the other, each by one thread; then large ones by all threads.
-        few = [group for group in groups if len(group.lanes) == 1]
-        self._workers.run(
-            [functools.partial(group.update, gradients, ends, step, self._alone) for group in few]
-        )
-        for group in groups:
-            if len(group.lanes) > 1:
-                group.update(gradients, ends, step, self._workers)
+        for lane in lanes:
+            lane.preserve()
+        self._workers.run([functools.partial(one.update, gradients, ends, step) for one in lanes])
+        for lane in lanes:
+            lane.group.shard.num_touched += lane.newly_touched
 
     def _joined(self, lanes: Sequence[Lane], pushes: Sequence[Tensor]) -> tuple[Any, Any]:
         """Put all trainers' gradients into one buffer, with room for sums; and where each ends."""
@@ -124,8 +120,7 @@ class CompiledServer:
             lane.room = room
             room += lane.num_sums * lane.group.shard.table.embedding_dim
         if len(self._buffer) < room:
-            self._alone = Workers(1)
-        self._buffer = np.empty(room + room // 8, np.float32)
+            self._buffer = np.empty(room + room // 8, np.float32)
         begin = 0
         for one, end in zip(pushes, ends, strict=True):
             self._buffer[begin:end] = one.numpy()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,11 +13,8 @@ from hybridjob.tables.wire import ROWS, cut
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torch import Tensor
-
     from hybridjob.tables.shard import Shard
     from hybridjob.tables.wire import Cut, Question
-    from hybridjob.tables.workers import Workers
 
 _NO_OFFSETS = np.empty(0, np.int32)
 _NO_WEIGHTS = np.empty(0, np.float32)
@@ -66,17 +62,6 @@ class Group:
                 one.part.dim, begin, filled, self._ids, self._starts, self._weights,
             )  # fmt: skip
 
-    def update(self, gradients: Any, ends: Any, step: int, workers: Workers) -> None:
-        """Change the rows; nobody takes, or reads, a snapshot meanwhile."""
-        with self.shard.changing(self._distinct):
-            workers.run(
-                [functools.partial(lane.update, gradients, ends, step) for lane in self.lanes]
-            )
-            self.shard.num_touched += sum(lane.newly_touched for lane in self.lanes)
-
-    def _distinct(self) -> Tensor:
-        return torch.from_numpy(_concatenated([lane.unique for lane in self.lanes])).long()
-
     def of_lane(self, number: int) -> tuple[Any, Any, Any]:
         """Give a lane's ids, where the gradient of each begins, and weights, maybe none."""
         begin, end = self._cuts[number : number + 2]
@@ -102,6 +87,10 @@ class Lane:
         self.unique, self._begins = unique[:count], begins[:count]
         self._repeated, self._firsts = repeated[:repeats], firsts[:repeats]
         self.num_sums = repeats
+
+    def preserve(self) -> None:
+        """Have an open snapshot keep what the rows are now."""
+        self.group.shard.preserve(torch.from_numpy(self.unique))
 
     def update(self, gradients: Any, ends: Any, step: int) -> None:
         """Sum each row's gradients, and change the rows."""
@@ -134,7 +123,3 @@ def groups_of(
         for shard, own in zip(shards, parts, strict=True)
         if any(one.part.num_ids for one, _ in own)
     ]
-
-
-def _concatenated(arrays: list[Any]) -> Any:
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)

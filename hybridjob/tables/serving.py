@@ -95,8 +95,9 @@ class Server:
             start, stop = bounds[self.index : self.index + 2]
             optimizer = job.training.table_optimizer
             shard = Shard(
-                table, optimizer, seed=job.seed, start=start, stop=stop, blank=bool(checkpoint)
-            )
+                table, optimizer, seed=job.seed, start=start, stop=stop, blank=bool(checkpoint),
+                lock=self._update_lock,
+            )  # fmt: skip
             self.shards.append(shard)
         step = 0
         if checkpoint is not None:

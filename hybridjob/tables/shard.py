@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from hybridjob.tables.optimizers import make_optimizer
 from hybridjob.tables.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -29,7 +28,8 @@ if TYPE_CHECKING:
 class Shard:
     """Rows start <= row < stop of a table. All ids here are local: row - start.
 
-    blank: leave the rows undefined, for a checkpoint to fill.
+    blank: leave the rows undefined, for a checkpoint to fill. lock: who changes rows, or takes a
+    snapshot, holds it; several shards may share one.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class Shard:
         start: int,
         stop: int,
         blank: bool = False,
+        lock: threading.Lock | None = None,
     ) -> None:
         self.table, self.start, self.stop = table, start, stop
         if blank:
@@ -48,7 +49,7 @@ class Shard:
         else:
             self.rows = initial_rows(table, seed=seed, start=start, stop=stop)
         self.optimizer = make_optimizer(optimizer, num_rows=stop - start, dim=table.embedding_dim)
-        self._lock = threading.Lock()
+        self.lock = threading.Lock() if lock is None else lock
         self._touched = torch.zeros(stop - start, dtype=torch.bool)
         self.num_touched = 0
         self._snapshot: Snapshot | None = None
@@ -79,8 +80,7 @@ class Shard:
         Raises TableError naming the first id that is out of range.
         """
         self._check(ids)
-        with self._lock:
-            return self.rows.index_select(0, ids)
+        return self.rows.index_select(0, ids)
 
     def update(self, ids: Sequence[Tensor], gradients: Sequence[Tensor], step: int) -> None:
         """Apply one step to the sum of several trainers' gradients, in the order given.
@@ -92,22 +92,14 @@ class Shard:
             self._check(part)
         merged_ids, merged = _sum_duplicates(ids, gradients)
         if merged_ids.numel():
-            with self._lock:
-                if self._snapshot is not None:
-                    self._snapshot.preserve(merged_ids)
-                self.optimizer.update(self.rows, merged_ids, merged, step)
-                self.mark_touched(merged_ids)
+            self.preserve(merged_ids)
+            self.optimizer.update(self.rows, merged_ids, merged, step)
+            self.mark_touched(merged_ids)
 
-    @contextlib.contextmanager
-    def changing(self, ids: Callable[[], Tensor]) -> Iterator[None]:
-        """Let compiled kernels change rows within the block: a snapshot keeps their old values.
-
-        ids: gives the rows, (U,) int64, distinct; asked only if there is a snapshot.
-        """
-        with self._lock:
-            if self._snapshot is not None and self._snapshot.is_open:
-                self._snapshot.preserve(ids())
-            yield
+    def preserve(self, ids: Tensor) -> None:
+        """Tell an open snapshot that rows are about to change. ids: (U,), no duplicates."""
+        if self._snapshot is not None:
+            self._snapshot.preserve(ids.long())
 
     def mark_touched(self, ids: Tensor) -> None:
         """Note that rows are no longer those of the base. ids: (U,) int64, no duplicates."""
@@ -119,12 +111,11 @@ class Shard:
 
         Of all makes a new base: no row has been touched since. The snapshot before must be closed.
         """
-        with self._lock:
-            ids = self._touched.nonzero().squeeze(1) if delta else None
-            self._snapshot = Snapshot(self.tensors, ids=ids, lock=self._lock, has_room=has_room)
-            if not delta:
-                self._touched.zero_()
-                self.num_touched = 0
+        ids = self._touched.nonzero().squeeze(1) if delta else None
+        self._snapshot = Snapshot(self.tensors, ids=ids, lock=self.lock, has_room=has_room)
+        if not delta:
+            self._touched.zero_()
+            self.num_touched = 0
         return self._snapshot
 
     def _check(self, ids: Tensor) -> None:

@@ -22,7 +22,8 @@ def shard_of(optimizer="adam"):
 
 def train(shard, rows, step):
     ids = torch.tensor(sorted(rows), dtype=torch.int64)
-    shard.update([ids], [torch.full((len(ids), 3), float(step))], step)
+    with shard.lock:
+        shard.update([ids], [torch.full((len(ids), 3), float(step))], step)
 
 
 def copies(shard, rows=slice(None)):
