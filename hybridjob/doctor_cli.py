@@ -1,0 +1,1 @@
+"""`hybridjob doctor JOB.toml`. Imports no torch."""
