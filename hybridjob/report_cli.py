@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hybridjob.errors import ReportError
+from hybridjob.errors import ReportError, RunError
 from hybridjob.jobfolder import write_atomically
 from hybridjob.report.facts import gather
-from hybridjob.report.find import find_job
 from hybridjob.report.page import render_page
-from hybridjob.report.state import is_slurm_job, state_of
+from hybridjob.runs.facts import read_brief
+from hybridjob.runs.find import find_run
+from hybridjob.runs.outside import look_at, runner
+from hybridjob.runs.state import RunState
 from slurm.usage import query_usage
+
+if TYPE_CHECKING:
+    from hybridjob.report.facts import Facts
+    from hybridjob.runs.find import Run
 
 
 def report(
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run's name, a job's id, or a job's folder.")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="[RUN]",
+            help="A job's id, a run's name, or a path of either; the newest if not given.",
+        ),
+    ] = None,
     *,
+    runs: Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where the runs are.")] = Path(
+        "runs"
+    ),
     out: Annotated[
         Path | None,
         typer.Option(
@@ -36,10 +49,9 @@ def report(
     The page holds everything, needs no network, and can be mailed. It is made from the run's
     folder, for a run that goes on, has ended or failed.
     """
-    folder = find_job(run)
-    usage = query_usage(folder.path.name) if is_slurm_job(folder) else ()
-    page = render_page(gather(folder, state_of(folder), usage))
-    target = out if out is not None else folder.path / "report.html"
+    chosen = find_run(run, runs, run=runner())
+    page = render_page(facts_of(chosen))
+    target = out if out is not None else chosen.folder.path / "report.html"
     try:
         write_atomically(target, page)
     except OSError as error:
@@ -47,3 +59,15 @@ def report(
             f"cannot write {target}: {error.strerror}. Give another place by --out FILE"
         ) from error
     typer.echo(f"{target} ({len(page.encode()) / 1e6:.1f} MB)")
+
+
+def facts_of(run: Run) -> Facts:
+    """Read a run's folder, and ask Slurm, or this machine, what has become of it."""
+    ask = runner()
+    try:
+        brief = read_brief(run)
+    except RunError as error:
+        return gather(run.folder, RunState.UNKNOWN.value, problem=str(error))
+    seen = look_at([brief], run=ask)[run.job_id]
+    usage = () if brief.local or not brief.num_lives else query_usage(run.job_id, run=ask)
+    return gather(run.folder, seen.state.value, usage, seen.problem)

@@ -72,9 +72,14 @@ class Facts:
         return max(times, default=None)
 
 
-def gather(folder: JobFolder, state: str, usage: tuple[Usage, ...] = ()) -> Facts:
-    """Read a job's folder. What is missing is left out; what cannot be read becomes a note."""
-    notes: list[str] = []
+def gather(
+    folder: JobFolder, state: str, usage: tuple[Usage, ...] = (), problem: str | None = None
+) -> Facts:
+    """Read a job's folder. What is missing is left out; what cannot be read becomes a note.
+
+    state: what became of the job. problem: why that is not known for sure, for a note.
+    """
+    notes = [problem] if problem else []
     text = _softly(notes, "job.toml", lambda: _text(folder), "")
     no_lives: list[Life] = []
     lives = _softly(notes, "lives.jsonl", lambda: read_lives(folder), no_lives)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_LINE = re.compile(r"^(\d\d):(\d\d):(\d\d) \S+ (?:INFO|WARNING|ERROR) (.*)$")
+# Runs of earlier versions have no date in their logs.
+_LINE = re.compile(
+    r"^(?:(\d{4}-\d\d-\d\d) )?(\d\d):(\d\d):(\d\d)\S* \S+ (?:INFO|WARNING|ERROR) (.*)$"
+)
 _LOG_NAME = re.compile(r"^rank-(?P<rank>\d+)-(?P<name>\w+?)\.gen-(?P<generation>[\d.]+)\.log$")
 _SAVED = re.compile(r"^checkpoint saved (.*)$")
 _HERE = re.compile(r"^all ranks are here host=(\S+)")
@@ -61,7 +65,7 @@ def host_of(log: RankLog) -> str | None:
     with log.path.open(encoding="utf-8", errors="replace") as file:
         for line in file.read(_HEAD_BYTES).splitlines():
             stamped = _LINE.match(line)
-            here = _HERE.match(stamped[4]) if stamped else None
+            here = _HERE.match(stamped[5]) if stamped else None
             if here:
                 return here[1]
     return None
@@ -70,7 +74,7 @@ def host_of(log: RankLog) -> str | None:
 def saved_checkpoints(log: RankLog) -> list[SavedCheckpoint]:
     """List what the master says it has saved.
 
-    Its lines have a time of day only, of its own time zone; so time counts from the first line.
+    Its lines are in its own time zone, perhaps without a date; so time counts from the first line.
     """
     found: list[SavedCheckpoint] = []
     first: int | None = None
@@ -80,14 +84,22 @@ def saved_checkpoints(log: RankLog) -> list[SavedCheckpoint]:
             stamped = _LINE.match(line)
             if stamped is None:
                 continue
-            clock = (int(stamped[1]) * 60 + int(stamped[2])) * 60 + int(stamped[3])
+            clock = _seconds(stamped)
             first = clock if first is None else first
-            since = (clock - first - passed) % _DAY_S
+            since = clock - first - passed
+            if stamped[1] is None:
+                since %= _DAY_S
             # Two threads may write a second apart in the wrong order: that is no day.
-            passed += since if since < _DAY_S / 2 else 0
-            if saved := _SAVED.match(stamped[4]):
+            passed += since if stamped[1] or since < _DAY_S / 2 else 0
+            if saved := _SAVED.match(stamped[5]):
                 found.append(_saved(dict(_pairs(saved[1])), float(passed)))
     return found
+
+
+def _seconds(stamped: re.Match[str]) -> int:
+    day = 0 if stamped[1] is None else date.fromisoformat(stamped[1]).toordinal()
+    clock = (int(stamped[2]) * 60 + int(stamped[3])) * 60 + int(stamped[4])
+    return day * _DAY_S + clock
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 MAX_POINTS = 1500
 REST = "rest (data, test)"
-_ROLE_PHASE = re.compile(r"^(?P<role>master|ps\d*|server\d*|trainer\d*)/(?P<phase>.+)$")
+# `lookup` is a trainer's; `server lookup` is what a server, on average, has spent.
+_ROLE_PHASE = re.compile(r"^(?P<role>server|master)s? (?P<phase>.+)$")
 
 
 @dataclass(frozen=True, kw_only=True)

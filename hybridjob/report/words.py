@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
 Rows = list[list[str]]
 GOOD = frozenset({"completed"})
-BAD = frozenset(
-    {"failed", "timeout", "node_fail", "boot_fail", "out_of_memory", "deadline", "cancelled"}
-)
+BAD = frozenset({"failed", "timeout", "lost", "cancelled"})
 
 
 def tone(state: str) -> str:

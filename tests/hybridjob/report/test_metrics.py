@@ -21,11 +21,13 @@ def test_steps_done_again_are_drawn_once_and_counted():
 def test_the_time_of_a_step_is_cut_by_phase_and_the_rest():
     lines = [
         line(10, 100.0, **{"seconds/lookup": 0.2}),
-        line(20, 101.0, **{"seconds/lookup": 0.2, "seconds/push": 0.3, "seconds/ps0/update": 0.4}),
+        line(
+            20, 101.0, **{"seconds/lookup": 0.2, "seconds/push": 0.3, "seconds/server update": 0.4}
+        ),
     ]
     one = milliseconds_a_step(collect(lines).intervals[1])
     assert one["trainer"] == pytest.approx({"lookup": 20.0, "push": 30.0, REST: 50.0})
-    assert one["ps0"] == {"update": 40.0}
+    assert one["server"] == {"update": 40.0}
 
 
 def test_the_time_between_two_generations_belongs_to_no_step():

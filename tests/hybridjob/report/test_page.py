@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import plotly.graph_objects as go
 import pytest
@@ -15,14 +16,14 @@ from hybridjob.errors import ReportError
 from hybridjob.report.facts import gather
 from hybridjob.report.figures import figures_of
 from hybridjob.report.page import plotly_js, render_page
-from hybridjob.report.state import state_of
-from hybridjob.report_cli import report
+from hybridjob.report_cli import facts_of, report
+from hybridjob.runs.find import find_run
 
 LIBRARY = b"// the library"
 
 
 def page_of(folder):
-    return render_page(gather(folder, state_of(folder)), LIBRARY)
+    return render_page(facts_of(find_run(str(folder.path), Path("runs"))), LIBRARY)
 
 
 def text_of(page):
@@ -92,7 +93,7 @@ def test_the_command_writes_the_page_into_the_jobs_folder(job_folder, monkeypatc
         assert done.exit_code == 0, done.output
         assert done.output.startswith(str(folder.path / "report.html"))
     done = CliRunner().invoke(app, ["click"])
-    assert "(runs there: clicks)" in str(done.exception)
+    assert "Did you mean clicks?" in str(done.exception)
 
 
 def test_the_command_imports_no_torch():
