@@ -120,7 +120,7 @@ def _check_partition(
 ) -> list[Finding]:
     what = f"partition of {component.name}"
     if not own:
-        there = ", ".join(dict.fromkeys(node.partition for node in nodes))
+        there = ", ".join(sorted({node.partition for node in nodes}))
         asked = component.partition or "the default one"
         return [bad(what, f"{asked} is not there; there are {there}", "name one of these")]
     name = component.partition or f"{own[0].partition} (the default)"
@@ -142,7 +142,7 @@ def _check_partition(
 
 def _size(component: Component) -> str:
     cores = component.tasks_per_node * component.cpus_per_task
-    parts = [f"{cores} cores"]
+    parts = [f"{cores} core" if cores == 1 else f"{cores} cores"]
     if component.mem is not None:
         parts.append(f"{component.mem} of memory")
     if gpus_asked(component):
@@ -153,7 +153,9 @@ def _size(component: Component) -> str:
 def _check_limit(components: Sequence[Component], nodes: Sequence[SiteNode]) -> list[Finding]:
     """Compare the job's time limit, the same for all components, with the partitions'."""
     text = shortest_time(components)
-    limit = None if text is None else parse_duration(text)
+    if text is None:
+        return [ok("time limit", "the partitions' own")]
+    limit = parse_duration(text)
     findings = []
     for component in components:
         limits = [node.time_limit_s for node in candidates(component, nodes)]

@@ -6,6 +6,7 @@ A text that begins with @ names a colour of the page's style, which differs in l
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from hybridjob.report.metrics import milliseconds_a_step, thinned
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from hybridjob.report.metrics import Interval
 
 Figure = dict[str, Any]
+_PEAK = 4
 _FEW = 20  # a line through few points, or one, is not seen without marks
-_COLOURS = ("@c1", "@c2", "@c3", "@c4", "@c5", "@c6", "@c7", "@c8")
+_COLOURS = ("@c1", "@c2", "@c3", "@c4", "@c5", "@c7", "@c8", "@c6")
 
 
 def figures_of(facts: Facts) -> dict[str, Figure]:
@@ -115,7 +117,16 @@ def _phases(intervals: list[Interval], role: str) -> Figure:
     ]
     for trace in traces:
         trace |= {"fillcolor": trace["line"]["color"], "line": {**trace["line"], "width": 0}}
-    return _over_steps(traces, "ms a step", hovermode="x unified", showlegend=True)
+    figure = _over_steps(traces, "ms a step", hovermode="x unified", showlegend=True)
+    totals = [sum(phases.values()) for phases in by_step]
+    ceiling = _PEAK * median(totals)
+    if max(totals) > ceiling > 0:
+        # The first steps compile and connect: they would press all others to the ground.
+        figure["layout"]["yaxis"] = {
+            "title": {"text": "ms a step (peaks cut)"},
+            "range": [0, ceiling],
+        }
+    return figure
 
 
 def _balance(tables: dict[str, list[int]]) -> Figure:

@@ -44,7 +44,7 @@
       };
       Plotly.react(box, figure.data, layout, {
         responsive: true, displaylogo: false, displayModeBar: true,
-        modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
+        modeBarButtonsToRemove: ["lasso2d", "select2d"],
         toImageButtonOptions: { filename: document.title.replace(/[^\w.-]+/g, "_") + "_" + box.dataset.figure },
       });
     }

@@ -106,8 +106,7 @@ def test_the_command_imports_no_torch():
     assert not imported & {"torch", "plotly", "numpy"}
 
 
-@pytest.mark.parametrize("scheme", ["dark", "light"])
-@pytest.mark.parametrize("width", [1200, 500])
+@pytest.mark.parametrize(("scheme", "width"), [("dark", 1200), ("light", 500)])
 def test_a_browser_draws_every_chart_in_light_and_dark(job_folder, browse, tmp_path, scheme, width):
     path = tmp_path / "report.html"
     path.write_text(render_page(gather(job_folder(), "completed")), encoding="utf-8")
