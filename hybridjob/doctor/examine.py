@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hybridjob.doctor import cluster, folders, machine
 from hybridjob.doctor.tables import check_memory, checkpoint_bytes, estimate_tables
-from hybridjob.launch import components_of, make_executor
+from hybridjob.launch import components_of, make_executor, script_of
 from slurm.site import candidates
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ def examine(job: Job, kind: ExecutorName, code_folders: Sequence[Path]) -> Itera
     Raises ConfigError for what the script could not be written with.
     """
     components = components_of(job)
+    if kind == "slurm":
+        script_of(job, kind, code_folders)  # what cannot be written needs no looking around
     estimate = estimate_tables(job)
     yield folders.check_python(job)
     yield folders.check_model(job, list(code_folders))

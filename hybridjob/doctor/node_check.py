@@ -34,7 +34,9 @@ def check_node(folder: str, deadline_s: float) -> int:
     place = read_placement(os.environ)
     meeting = Path(folder)
     deadline = time.monotonic() + deadline_s
-    with socket.create_server(("", 0)) as server:
+    # Nobody from elsewhere is expected where all tasks are processes of one machine.
+    where = "127.0.0.1" if "SLURM_LOCAL_EXECUTOR" in os.environ else ""
+    with socket.create_server((where, 0)) as server:
         threading.Thread(target=_answer, args=(server,), daemon=True).start()
         hello = {
             **about_this_task(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import secrets
 import shutil
 import time
@@ -14,6 +15,7 @@ from hybridjob.doctor.judge import judge_nodes
 from hybridjob.doctor.node_check import TOKEN, about_this_task, check_node
 from hybridjob.launch import make_executor
 from slurm.command import run_command
+from slurm.environment import scrubbed
 from slurm.errors import CommandError, SlurmError
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ def check_nodes(
 
 
 def _short(job: Job, folder: Path) -> Job:
-    slurm = job.slurm.model_copy(update={"time": _TIME_LIMIT})
+    slurm = job.slurm.model_copy(update={"time": _TIME_LIMIT, "signal_delay_s": 30})
     parts = {
         name: part.model_copy(update={"time": None})
         for name in ("master", "ps", "trainer")
@@ -112,10 +114,10 @@ def _too_late(job_id: str, meeting: Path, kind: ExecutorName, wait_s: float) -> 
 def _why_pending(job_id: str) -> str:
     try:
         argv = ["squeue", "-h", "-j", job_id, "-o", "%T: %r"]
-        lines = run_command(argv, timeout_s=_ASK_S).stdout.split("\n")
+        said = run_command(argv, timeout_s=_ASK_S, env=scrubbed(os.environ))
     except CommandError as error:
         return str(error)
-    return "; ".join(dict.fromkeys(line for line in lines if line)) or "squeue does not know it"
+    return "; ".join(dict.fromkeys(said.stdout.splitlines())) or "squeue does not know it"
 
 
 def _end(submitted: Any, kind: ExecutorName) -> None:
