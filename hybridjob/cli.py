@@ -210,10 +210,13 @@ def _give_up(error: HybridjobError) -> NoReturn:
 
 def main() -> None:
     """Run the console script."""
-    from hybridjob import checkpoint_cli, runs_cli  # noqa: PLC0415 - not for `submit`
+    # pyarrow and more: not for `submit`
+    from hybridjob import checkpoint_cli, doctor_cli, report_cli, runs_cli  # noqa: PLC0415
 
     runs_cli.register(app)
     app.add_typer(checkpoint_cli.app, name="checkpoint")
+    app.command("report")(report_cli.report)
+    app.command("doctor")(doctor_cli.doctor)
     try:
         app()
     except HybridjobError as error:

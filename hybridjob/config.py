@@ -112,8 +112,12 @@ class Slurm(Section):
     python: str | None = None
     """Python of the compute nodes; the one that submits if not given. It also runs the batch
     script's part, so it must have srun, squeue and scontrol at hand: no container's Python."""
+    task_python: str | None = None
+    """Python of the tasks, where it is another than `python`: the one in a container."""
     flags: dict[str, FlagValue] = {}
     """More sbatch flags of every component."""
+    srun_flags: dict[str, FlagValue] = {}
+    """Options of the step, alike in every component, such as `container-image = "/img/t.sqsh"`."""
     signal_delay_s: PositiveInt = 120
     """Seconds before the time limit at which Slurm sends USR2."""
 

@@ -43,3 +43,7 @@ class RunError(HybridjobError):
 
 class LaunchError(HybridjobError):
     """The job could not be submitted or started."""
+
+
+class ReportError(HybridjobError):
+    """A report about a run could not be made."""

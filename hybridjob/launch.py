@@ -94,6 +94,7 @@ def make_executor(
         setup=job.slurm.setup,
         environment=environment,
         python=job.slurm.python,
+        task_python=job.slurm.task_python,
         signal_delay_s=job.slurm.signal_delay_s,
         max_attempts=MAX_ATTEMPTS,
         contents=contents,
@@ -207,7 +208,7 @@ def _component(job: Job, name: str, resources: Resources, *, num_tasks: int) -> 
         cpus_per_task=resources.cpus_per_task,
         gpus_per_node=resources.gpus_per_node,
         flags={**job.slurm.flags, **resources.flags},
-        step_flags=resources.srun_flags,
+        step_flags={**job.slurm.srun_flags, **resources.srun_flags},
     )
 
 

@@ -42,6 +42,8 @@ class HetExecutor(submitit_slurm.SlurmExecutor):
     folder: on a file system that all nodes share; `%j` in it is the job's id. Every task runs the
     function once, and its result is that rank's; where a step is lost to an accident, once in each
     of at most max_attempts steps (see slurm.batch). Nothing here needs Slurm before submit().
+    python: the words, quoted for bash, of the script's Python. task_python: of the tasks', where it
+    is another, as in a container.
     contents: a folder, on folder's file system, whose entries the first job finds in its own.
     Slurm has no arrays of het jobs: map_array and batch submit one job after the other.
     """
@@ -57,6 +59,7 @@ class HetExecutor(submitit_slurm.SlurmExecutor):
         setup: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         python: str | None = None,
+        task_python: str | None = None,
         signal_delay_s: int = 120,
         comment: str | None = None,
         max_attempts: int = 1,
@@ -67,6 +70,7 @@ class HetExecutor(submitit_slurm.SlurmExecutor):
         core.PicklingExecutor.__init__(self, folder)
         check_folder(str(self.folder))
         self.python = shlex.quote(sys.executable) if python is None else python
+        self.task_python = self.python if task_python is None else task_python
         self.components = tuple(components)
         self.job_name = job_name
         self.setup = tuple(setup)
@@ -81,7 +85,7 @@ class HetExecutor(submitit_slurm.SlurmExecutor):
         self._check_warning()
         return render_script(
             self.components,
-            command=self._submitit_command_str,
+            command=self._command,
             job_name=self.job_name,
             output=str(folder_before_job(self.folder) / "slurm-%j.log"),
             job_folder=str(self.folder),
@@ -92,6 +96,11 @@ class HetExecutor(submitit_slurm.SlurmExecutor):
             python=self.python,
             max_attempts=self.max_attempts,
         )
+
+    @property
+    def _command(self) -> str:
+        """What every task runs: submitit's own entry, by the tasks' Python."""
+        return f"{self.task_python} -u -m submitit.core._submit {shlex.quote(str(self.folder))}"
 
     def _check_warning(self) -> None:
         """Raise ValueError if each life would be warned of its end as soon as it begins."""

@@ -36,6 +36,24 @@ def test_the_readmes_commands_for_a_cluster_are_accepted(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def test_setup_environment_and_container_reach_the_script():
+    done = submit(
+        EXAMPLE, "--dry-run",
+        "slurm.setup=['module load x', 'source env/bin/activate']",
+        "slurm.environment={OMP_NUM_THREADS='2', NOTE='a b'}",
+        "slurm.srun_flags={container-image='/img/t.sqsh', container-mounts='/data'}",
+        "trainer.srun_flags={container-image='/img/gpu.sqsh'}",
+        "slurm.task_python=/usr/bin/python3",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "\nmodule load x\nsource env/bin/activate\n" in done.stdout
+    assert "export NOTE='a b'\n" in done.stdout
+    steps = [line for line in done.stdout.splitlines() if "--het-group=" in line]
+    assert "--container-image=/img/t.sqsh --container-mounts=/data" in steps[0]
+    assert "--container-image=/img/gpu.sqsh --container-mounts=/data" in steps[1]
+    assert "    /usr/bin/python3 -u -m submitit" in done.stdout
+
+
 def test_the_dry_run_is_the_same_each_time():
     first, second = (submit(EXAMPLE, "--dry-run").stdout for _ in range(2))
     assert first == second

@@ -48,6 +48,13 @@ def test_what_is_submitted_is_the_script_byte_for_byte(tmp_path, fake_slurm):
     assert job.paths.submission_file == tmp_path / "run/42/42_submission.sh"
 
 
+def test_tasks_in_a_container_have_a_python_of_their_own(tmp_path):
+    script = executor(tmp_path, python="/sw/python3", task_python="/usr/bin/python3").script()
+    assert "    /usr/bin/python3 -u -m submitit.core._submit " in script
+    assert "exec /sw/python3 -u -m slurm.batch " in script
+    assert script.count("/usr/bin/python3") == 1
+
+
 def test_the_job_counts_the_ranks_of_all_components(tmp_path, fake_slurm):
     fake_slurm("sbatch", "echo 42")
     job = executor(tmp_path).submit(print)

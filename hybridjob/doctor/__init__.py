@@ -1,0 +1,1 @@
+"""What may be wrong before a job is submitted. Imports no torch."""

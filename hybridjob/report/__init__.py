@@ -1,0 +1,1 @@
+"""One page about a run, made of what its folder holds. Imports no torch."""
