@@ -63,12 +63,6 @@ def check_memory(job: Job, estimate: Estimate, node_mb: int | None) -> Finding:
     if need > have:
         change = f"set ps.mem to {_size(1.2 * need)} or more, or give ps.nodes more nodes"
         return bad("memory", found, change) if estimate.sure else warn("memory", found, change)
-    if job.checkpoint.write_behind and need + share > have:
-        return warn(
-            "memory",
-            found + "; a checkpoint that is written behind training takes as much again",
-            f"set ps.mem to {_size(1.2 * (need + share))}, or training waits for each checkpoint",
-        )
     return ok("memory", found)
 
 

@@ -50,9 +50,7 @@ def test_an_own_models_tables_are_a_guess():
     assert estimate.dimension == 64
 
 
-@pytest.mark.parametrize(
-    ("mem", "level"), [("512M", "bad"), ("800M", "warn"), ("2G", "ok"), (None, "warn")]
-)
+@pytest.mark.parametrize(("mem", "level"), [("512M", "bad"), ("800M", "ok"), (None, "warn")])
 def test_memory_for_the_tables_of_a_node(mem, level):
     asked = job(ps={} if mem is None else {"mem": mem})
     finding = check_memory(asked, estimate_tables(asked), None)
