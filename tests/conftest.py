@@ -4,6 +4,7 @@ import os
 import signal
 import time
 
+import hypothesis
 import pytest
 
 _OF_A_JOB = ("SLURM_", "SBATCH_", "SRUN_")
@@ -12,6 +13,9 @@ _OF_A_JOB = ("SLURM_", "SBATCH_", "SRUN_")
 def pytest_configure(config):
     """End on SIGTERM as on Ctrl-C: fixtures then stop the clusters that they have started."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # How long an example takes says more of the machine than of the code.
+    hypothesis.settings.register_profile("any speed", deadline=None)
+    hypothesis.settings.load_profile("any speed")
 
 
 @pytest.fixture(scope="session", autouse=True)
