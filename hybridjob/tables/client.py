@@ -43,6 +43,8 @@ class TableClient:
         self, world: World, tables: Sequence[Table], training: Training, device: torch.device
     ) -> None:
         self._world, self._device = world, device
+        # An answer may have to wait for another trainer's step: a frozen peer is noticed elsewhere.
+        self._limit_s = training.stall_timeout_s
         self._kernels = trainer_kernels(training.kernels)
         self._servers = world.layout.server_ranks
         self._planner = Planner(tables, len(self._servers), self._kernels, training.pool_on)
@@ -65,8 +67,9 @@ class TableClient:
         """
         calls = [
             start_call(
-                self._world, rank, remote_server.ask, self._world.index, question, step, train
-            )
+                self._world, rank, remote_server.ask, self._world.index, question, step, train,
+                timeout_s=self._limit_s,
+            )  # fmt: skip
             for rank, question in zip(self._servers, plan.questions, strict=True)
         ]
         return Asked(plan, calls)
@@ -90,7 +93,10 @@ class TableClient:
         Waits only for those of earlier steps, until no more than so many steps are on their way.
         """
         calls = [
-            start_call(self._world, rank, remote_server.push, self._world.index, gradient, step)
+            start_call(
+                self._world, rank, remote_server.push, self._world.index, gradient, step,
+                timeout_s=self._limit_s,
+            )  # fmt: skip
             for rank, gradient in zip(self._servers, block.gradients(scale), strict=True)
         ]
         self._pushes.append(calls)
