@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -17,7 +17,7 @@ from hybridjob.tables.plan import Planner
 from hybridjob.tables.wire import check_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hybridjob.config import Training
     from hybridjob.data.batch import Batch
@@ -66,10 +66,7 @@ class TableClient:
         The servers answer once the steps before are in the tables.
         """
         calls = [
-            start_call(
-                self._world, rank, remote_server.ask, self._world.index, question, step, train,
-                timeout_s=self._limit_s,
-            )  # fmt: skip
+            self._start(rank, remote_server.ask, question, step, train)
             for rank, question in zip(self._servers, plan.questions, strict=True)
         ]
         return Asked(plan, calls)
@@ -93,14 +90,15 @@ class TableClient:
         Waits only for those of earlier steps, until no more than so many steps are on their way.
         """
         calls = [
-            start_call(
-                self._world, rank, remote_server.push, self._world.index, gradient, step,
-                timeout_s=self._limit_s,
-            )  # fmt: skip
+            self._start(rank, remote_server.push, gradient, step)
             for rank, gradient in zip(self._servers, block.gradients(scale), strict=True)
         ]
         self._pushes.append(calls)
         self._wait(most_on_their_way)
+
+    def _start(self, rank: int, function: Callable[..., Any], *args: Any) -> Pending:
+        index, limit_s = self._world.index, self._limit_s
+        return start_call(self._world, rank, function, index, *args, timeout_s=limit_s)
 
     def finish_pushes(self) -> None:
         """Wait until all gradients are in the tables."""
