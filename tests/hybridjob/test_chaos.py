@@ -14,7 +14,7 @@ from test_recovery import Running
 EVENTS = int(os.environ.get("HYBRIDJOB_CHAOS_EVENTS", "3"))
 SEED = int(os.environ.get("HYBRIDJOB_CHAOS_SEED", random.SystemRandom().randrange(10**6)))
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(120 + 60 * EVENTS)]
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(400 + 150 * EVENTS)]
 
 WORKER, TASK = b"hybridjob.worker", b"submitit"
 TROUBLE = [
@@ -49,7 +49,7 @@ def test_a_run_in_trouble_ends_in_the_same_state(tmp_path, capsys):
             told.append(f"{number.name} to {module.decode()} of rank {rank}")
         except (AssertionError, ProcessLookupError, FileNotFoundError):
             told.append("nobody there: between two generations")
-    summary = running.end(timeout_s=60 + 60 * EVENTS)
+    summary = running.end(timeout_s=200 + 100 * EVENTS)
     assert running.process.returncode == 0, (told, running.stdout[-3000:], running.stderr)
     assert summary["final_step"] == steps
     assert summary["state_digest"] == expected["state_digest"], told

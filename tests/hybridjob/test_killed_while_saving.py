@@ -3,7 +3,7 @@
 import pytest
 from test_recovery import Running
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
 
 # Event of the interpreter's audit hook, and what its arguments must match: each kills once.
 STAGES = [
@@ -45,7 +45,7 @@ def test_a_kill_at_every_stage_of_saving_costs_no_number(tmp_path):
     running = Running(
         tmp_path, "recovery.max_restarts=20", "checkpoint.every_steps=10", PYTHONPATH=str(hook)
     )
-    summary = running.end(timeout_s=250)
+    summary = running.end(timeout_s=500)
     assert running.process.returncode == 0, running.stderr
     killed = sorted(one.name for one in hook.glob("killed-*"))
     assert killed == [f"killed-{number}" for number in range(len(STAGES))]

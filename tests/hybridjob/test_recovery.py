@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT
 from test_failing_jobs import assert_nothing_is_left, worker_of
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(400)]
 
 JOB = """
 name = "recovery"
@@ -76,7 +76,7 @@ class Running:
         ]
         return lines[-1]["step"] if lines else 0
 
-    def wait_for_step(self, step, deadline_s=90):
+    def wait_for_step(self, step, deadline_s=180):
         end = time.monotonic() + deadline_s
         while self.step() < step:
             assert self.process.poll() is None, self.process.communicate()
@@ -86,7 +86,7 @@ class Running:
     def send(self, number, rank, module=b"hybridjob.worker"):
         os.kill(worker_of(rank, self.run_folder, module), number)
 
-    def end(self, timeout_s=150):
+    def end(self, timeout_s=300):
         """Wait for the end; give the summary."""
         self.stdout, self.stderr = self.process.communicate(timeout=timeout_s)
         assert_nothing_is_left(self.run_folder)

@@ -9,7 +9,7 @@ import sys
 import pytest
 from conftest import ROOT
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(400)]
 
 MAIN = "from hybridjob.cli import main; main()"
 JOB = """
@@ -48,7 +48,7 @@ def hybridjob(tmp_path):
         done = subprocess.run(
             [sys.executable, "-c", MAIN, *words],
             cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=100, check=False,
+            capture_output=True, text=True, timeout=200, check=False,
         )  # fmt: skip
         assert not check or done.returncode == 0, done.stdout + done.stderr
         return done

@@ -13,7 +13,7 @@ from test_recovery import Running
 
 from hybridjob.checkpoint.manifest import all_checkpoints, read_manifest, verify
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(500)]
 
 SPARSE = [
     "data.features.0.cardinality=40000",

@@ -18,7 +18,7 @@ def starting(cluster, folder, eventually, *always):
         words = (*LONGER, *SLOW, *always, *overrides)
         run = follow(submit(folder / "run", write_job(folder), *words, cluster=cluster))
         started.append(run)
-        eventually(lambda: list(run.folder.glob("checkpoints/step-*")), 90)
+        eventually(lambda: list(run.folder.glob("checkpoints/step-*")), 180)
         return run
 
     yield begin
@@ -27,7 +27,7 @@ def starting(cluster, folder, eventually, *always):
         eventually(lambda run=run: not processes_of(run.folder.parent), 60)
 
 
-def completes(cluster, run, digest, *, requeues=None, deadline_s=200):
+def completes(cluster, run, digest, *, requeues=None, deadline_s=400):
     """Wait for the end of a job; it must be that of one that nothing happened to."""
     cluster.wait_for_state(run.job_id, {"COMPLETED"}, deadline_s)
     assert run.summary["state"] == "completed"

@@ -17,7 +17,7 @@ SEED = int(os.environ.get("HYBRIDJOB_CHAOS_SEED", random.SystemRandom().randrang
 STEPS_BETWEEN = 60
 NODES = ("zeta0", "zeta1", "alpha0", "alpha1")
 
-pytestmark = pytest.mark.timeout(240 + 150 * EVENTS)
+pytestmark = pytest.mark.timeout(600 + 200 * EVENTS)
 
 
 class Trouble:
@@ -80,7 +80,7 @@ class Trouble:
         node = self.draw.choice(NODES)
         argv = ["sbatch", "--parsable", "-p", "urgent", "-w", node, "--exclusive", "--wrap"]
         other = self.cluster.run([*argv, "sleep 1"]).stdout.strip()
-        self.cluster.wait_for_state(other, {"COMPLETED"}, 120)
+        self.cluster.wait_for_state(other, {"COMPLETED"}, 240)
         return node
 
     def _boot(self, node):
@@ -111,11 +111,11 @@ def test_a_job_in_trouble_completes_in_the_same_state(faulty_cluster, tmp_path, 
             at = STEPS_BETWEEN * event + draw.randrange(26, STEPS_BETWEEN)
             eventually(
                 lambda at=at: run.summary_is_there or (run.step >= at and processes_of(run.folder)),
-                150,
+                300,
             )
             if run.summary_is_there:  # the trouble before has taken longer than the rest
                 break
             told.append(f"step {run.step}: {trouble.happen()}")
             with capsys.disabled():
                 print(f"  {told[-1]}")
-        completes(faulty_cluster, run, expected, deadline_s=240)
+        completes(faulty_cluster, run, expected, deadline_s=400)

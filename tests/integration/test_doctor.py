@@ -7,7 +7,7 @@ import sys
 import pytest
 from training_run import JOB, ROOT
 
-pytestmark = pytest.mark.timeout(200)
+pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture

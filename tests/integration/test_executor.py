@@ -12,7 +12,7 @@ from slurm.errors import SubmissionError
 from slurm.executor import HetExecutor
 from slurm.query import parse_table
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 SERVERS = Component(name="ps", partition="bigmem", nodes=2, num_tasks=3)
 TRAINERS = Component(name="trainer", partition="gpu", nodes=2, num_tasks=2)

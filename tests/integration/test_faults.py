@@ -15,7 +15,7 @@ from disturbed_run import (
     worker,
 )
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_a_preempted_job_comes_back(faulty_cluster, start, undisturbed, grace_s)
     run = start()
     urgent = ["sbatch", "--parsable", "-p", "urgent", "-w", "alpha1", "--exclusive", "--wrap"]
     other = faulty_cluster.run([*urgent, "sleep 3"]).stdout.strip()
-    faulty_cluster.wait_for_state(other, {"COMPLETED"}, 120)
+    faulty_cluster.wait_for_state(other, {"COMPLETED"}, 240)
     completes(faulty_cluster, run, undisturbed, requeues=1)
     if grace_s:  # there was time to save where it stood
         assert run.lives[1]["step"] % 25 != 0
@@ -46,7 +46,7 @@ def test_a_job_whose_work_is_longer_than_its_time_limit_completes(
         "slurm.time=1", "slurm.signal_delay_s=25",
         "model.options.pause_s=0.25", "recovery.leave_timeout_s=15",
     )  # fmt: skip
-    faulty_cluster.wait_for_state(run.job_id, {"COMPLETED"}, 280)
+    faulty_cluster.wait_for_state(run.job_id, {"COMPLETED"}, 400)
     assert run.summary["state_digest"] == undisturbed
     assert run.summary["requeues"] >= 1
 
@@ -75,7 +75,7 @@ def test_a_killed_slurmstepd_and_its_tasks_are_begun_again(faulty_cluster, start
     for pid in ancestors(worker(run, 0)):
         if "slurmd " not in command_of(pid):
             os.kill(pid, signal.SIGKILL)
-    faulty_cluster.wait_for_state(run.job_id, {"COMPLETED"}, 250)
+    faulty_cluster.wait_for_state(run.job_id, {"COMPLETED"}, 400)
     assert run.summary["state_digest"] == undisturbed
 
 

@@ -7,7 +7,7 @@ import signal
 import pytest
 from training_run import JOB, LONGER, follow, processes_of, submit
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(500)
 
 # A rank's failure ends these jobs: going on after one is another matter.
 FOR_EVER = (
@@ -28,7 +28,7 @@ def endless(cluster, tmp_path, job_file, eventually):
     """Give a training job that is at work and would never end by itself."""
     run = follow(submit(tmp_path / "run", job_file, *FOR_EVER, cluster=cluster))
     try:
-        eventually(lambda: len(run.metrics) > 5, 60)
+        eventually(lambda: len(run.metrics) > 5, 120)
         yield run
     finally:
         cluster.run(["scancel", run.job_id], check=False)
@@ -58,14 +58,14 @@ def longer(cluster, tmp_path, job_file, eventually):
     """Give a job that has saved its first checkpoint; its servers are on one node of two."""
     more = ("ps.nodes=1", "ps.tasks_per_node=2")
     run = follow(submit(tmp_path / "run", job_file, *LONGER, *more, cluster=cluster))
-    eventually(lambda: list(run.folder.glob("checkpoints/step-*")), 60)
+    eventually(lambda: list(run.folder.glob("checkpoints/step-*")), 120)
     yield run
     cluster.run(["scancel", run.job_id], check=False)
 
 
 def test_a_requeued_job_ends_in_the_state_of_an_undisturbed_one(cluster, longer, undisturbed):
     cluster.run(["scontrol", "requeue", longer.job_id])
-    cluster.wait_for_state(longer.job_id, {"COMPLETED"}, 180)
+    cluster.wait_for_state(longer.job_id, {"COMPLETED"}, 300)
     assert longer.summary["state_digest"] == undisturbed
     assert longer.summary["requeues"] == 1
     assert any(name.startswith("rank-000-master.gen-1") for name in longer.logs)
@@ -74,7 +74,7 @@ def test_a_requeued_job_ends_in_the_state_of_an_undisturbed_one(cluster, longer,
 
 def test_a_warned_job_saves_at_its_step_and_requeues_itself(cluster, longer, undisturbed):
     cluster.run(["scancel", "--signal=USR2", longer.job_id])
-    cluster.wait_for_state(longer.job_id, {"COMPLETED"}, 180)
+    cluster.wait_for_state(longer.job_id, {"COMPLETED"}, 300)
     assert longer.summary["state_digest"] == undisturbed
     assert longer.summary["requeues"] == 1
     lives = [json.loads(line) for line in (longer.folder / "lives.jsonl").open()]
@@ -90,7 +90,7 @@ def test_a_killed_task_costs_an_attempt_in_the_same_life(cluster, longer, undist
         if environment["SLURM_PROCID"] == "1" and "submitit" in environment["command"]
     )
     os.kill(victim, signal.SIGKILL)
-    cluster.wait_for_state(longer.job_id, {"COMPLETED"}, 180)
+    cluster.wait_for_state(longer.job_id, {"COMPLETED"}, 300)
     assert longer.summary["state_digest"] == undisturbed
     assert longer.summary["requeues"] == 0
 
@@ -100,7 +100,7 @@ def test_the_loss_of_the_masters_only_node_is_survived(cluster, longer, undistur
     (host,) = {one["host"] for one in map(json.loads, (longer.folder / "lives.jsonl").open())}
     cluster.crash_node(host)
     try:
-        cluster.wait_for_state(longer.job_id, {"COMPLETED"}, 200)
+        cluster.wait_for_state(longer.job_id, {"COMPLETED"}, 300)
     finally:
         cluster.boot_node(host)
     assert longer.summary["state_digest"] == undisturbed

@@ -6,7 +6,7 @@ import pytest
 from disturbed_run import ONE_NODE_OF_SERVERS, completes, starting
 from training_run import processes_of
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 # Component 0 is the master alone, 1 the servers, 2 the trainers.
 THREE_COMPONENTS = (
@@ -32,9 +32,9 @@ def crash(faulty_netns_cluster, eventually):
 
     def crash(node):
         cluster.crash_node(node)
-        eventually(lambda: "down" in state(node), 60)
+        eventually(lambda: "down" in state(node), 120)
         cluster.boot_node(node)
-        eventually(lambda: "down" not in state(node), 60)
+        eventually(lambda: "down" not in state(node), 120)
 
     return crash
 
@@ -71,7 +71,7 @@ def test_a_partition_that_does_not_heal_ends_the_job_with_its_cause(
         "ps.flags.nodelist=zeta0",
     )  # fmt: skip
     with partition(faulty_netns_cluster.network):
-        faulty_netns_cluster.wait_for_state(run.job_id, {"FAILED"}, 200)
+        faulty_netns_cluster.wait_for_state(run.job_id, {"FAILED"}, 400)
     assert run.summary["state"] == "failed"
     assert "did not arrive" in run.summary["cause"]
     eventually(lambda: not processes_of(run.folder.parent), 30)

@@ -10,7 +10,7 @@ import time
 import pytest
 from training_run import JOB, ROOT, follow, submit
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(500)
 
 MAIN = "from hybridjob.cli import main; main()"
 ENDLESS = (
@@ -28,7 +28,7 @@ def hybridjob(cluster, tmp_path):
             [sys.executable, "-c", MAIN, *words],
             cwd=tmp_path,
             env={**os.environ, **cluster.environment(), "PYTHONPATH": str(ROOT)},
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100, check=False,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=200, check=False,
         )  # fmt: skip
         assert not check or done.returncode == 0, done.stdout + done.stderr
         return done

@@ -5,7 +5,7 @@ import json
 import pytest
 from training_run import JOB, RANKS, ROOT, Training, processes_of, submit
 
-pytestmark = pytest.mark.timeout(200)
+pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture

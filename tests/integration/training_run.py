@@ -124,7 +124,7 @@ class Training:
         return path.read_text()
 
 
-def submit(run_folder, job_file, *arguments, cluster=None, timeout_s=100):
+def submit(run_folder, job_file, *arguments, cluster=None, timeout_s=200):
     """Run submit.py to its end, as a person on a login node."""
     done = subprocess.run(
         [
