@@ -11,7 +11,7 @@ import pytest
 from slurm.component import Component
 from slurm.script import render_script
 
-pytestmark = pytest.mark.timeout(150)
+pytestmark = pytest.mark.timeout(400)
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPONENTS = [
@@ -92,7 +92,7 @@ def run(cluster, tmp_path, eventually):
 
 def test_a_job_whose_tasks_ask_for_it_is_requeued_under_its_id(cluster, run):
     cluster.run(["scancel", "--signal=USR2", run.job_id])
-    cluster.wait_for_state(run.job_id, {"COMPLETED"}, 60)
+    cluster.wait_for_state(run.job_id, {"COMPLETED"}, 180)
     assert run.tasks() == ["0.0.0", "0.0.1", "0.0.2", "1.0.0", "1.0.1", "1.0.2"]
     assert run.field("Restarts") == "1"
     assert f"its tasks wish: requeue, sending job {run.job_id} back to the queue" in run.said()
@@ -123,7 +123,7 @@ def test_steps_left_by_an_earlier_life_do_not_stop_the_next(cluster, run, eventu
     finally:
         cluster.boot_node(leader_node)
         idle = ["sinfo", "-h", "-N", "-n", leader_node, "-o", "%t"]
-        eventually(lambda: cluster.run(idle).stdout.strip() == "idle", 60)
+        eventually(lambda: cluster.run(idle).stdout.strip() == "idle", 180)
     assert run.tasks()[3:] == ["1.0.0", "1.0.1", "1.0.2"]
     # Whether Slurm or the guard has ended them is a matter of who came first.
     assert not [rank for rank in (0, 1, 2) if Path(f"/proc/{run.pid(f'0.0.{rank}')}").exists()]

@@ -99,22 +99,22 @@ def test_one_and_three_components_count_their_ranks_in_order(
 def test_an_error_in_one_rank_ends_the_job_and_is_what_it_shows(cluster, executor_on, eventually):
     job = executor_on(cluster, [SERVERS, TRAINERS]).submit(rank_functions.fail_in_rank, 3)
     assert "rank 3 has had enough" in str(job.exception())
-    eventually(lambda: state_now(job) == "FAILED", 30)
+    eventually(lambda: state_now(job) == "FAILED", 90)
     with pytest.raises(Exception, match="rank 3 has had enough"):
         job.results()
-    eventually(lambda: is_gone(cluster, job), 30)
+    eventually(lambda: is_gone(cluster, job), 90)
 
 
 def test_cancel_ends_all_components_and_their_processes(cluster, executor_on, eventually, tmp_path):
     here = tmp_path / "here"
     here.mkdir()
     job = executor_on(cluster, [SERVERS, TRAINERS]).submit(rank_functions.stay, here)
-    eventually(lambda: len(list(here.iterdir())) == 5, 30)
+    eventually(lambda: len(list(here.iterdir())) == 5, 90)
     assert state_now(job) == "RUNNING"
     assert len(job_processes(cluster, job)) >= 5
     job.cancel()
-    eventually(lambda: state_now(job) == "CANCELLED", 30)
-    eventually(lambda: is_gone(cluster, job), 30)
+    eventually(lambda: state_now(job) == "CANCELLED", 90)
+    eventually(lambda: is_gone(cluster, job), 90)
     assert job.done()
 
 
@@ -161,12 +161,12 @@ def ends(cluster, make, tmp_path, eventually):
     completes = executor.submit(rank_functions.tell_placement)
     fails = executor.submit(rank_functions.fail_in_rank, 1)
     cancelled = executor.submit(rank_functions.stay, tmp_path)
-    eventually((tmp_path / "1").exists, 60)
+    eventually((tmp_path / "1").exists, 180)
     cancelled.cancel()
     completes.wait()
     jobs = [completes, fails, cancelled]
-    eventually(lambda: all(job.watcher.update() or job.done() for job in jobs), 60)
-    eventually(lambda: "COMPLETING" not in map(state_now, jobs), 30)
+    eventually(lambda: all(job.watcher.update() or job.done() for job in jobs), 180)
+    eventually(lambda: "COMPLETING" not in map(state_now, jobs), 90)
     return jobs, [state_now(job) for job in jobs]
 
 
@@ -185,4 +185,4 @@ def test_states_are_told_with_accounting(accounting_cluster, executor_on, tmp_pa
         table = parse_table(accounting_cluster.run(argv).stdout)
         return [table[job_id].value for job_id in ids] == states
 
-    eventually(by_sacct, 30)
+    eventually(by_sacct, 90)

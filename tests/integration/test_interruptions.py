@@ -28,7 +28,7 @@ def endless(cluster, tmp_path, job_file, eventually):
     """Give a training job that is at work and would never end by itself."""
     run = follow(submit(tmp_path / "run", job_file, *FOR_EVER, cluster=cluster))
     try:
-        eventually(lambda: len(run.metrics) > 5, 120)
+        eventually(lambda: len(run.metrics) > 5, 300)
         yield run
     finally:
         cluster.run(["scancel", run.job_id], check=False)
@@ -37,20 +37,20 @@ def endless(cluster, tmp_path, job_file, eventually):
 def test_scancel_ends_every_process_of_a_training(cluster, endless, eventually):
     assert len(workers(endless)) == 5
     cluster.run(["scancel", endless.job_id])
-    cluster.wait_for_state(endless.job_id, {"CANCELLED"}, 30)
-    eventually(lambda: not processes_of(endless.folder.parent), 30)
+    cluster.wait_for_state(endless.job_id, {"CANCELLED"}, 90)
+    eventually(lambda: not processes_of(endless.folder.parent), 90)
 
 
 def test_a_killed_worker_ends_the_job_and_is_named_as_the_cause(cluster, endless, eventually):
     os.kill(workers(endless)["3"], signal.SIGKILL)
-    cluster.wait_for_state(endless.job_id, {"FAILED"}, 60)
+    cluster.wait_for_state(endless.job_id, {"FAILED"}, 180)
     assert endless.summary["state"] == "failed"
     cause = "rank 3 (trainer0 on alpha0): its worker was killed by SIGKILL"
     assert cause in endless.summary["cause"]
     (file,) = (endless.folder / "failures").iterdir()
     failure = json.loads(file.read_text())
     assert (failure["rank"], failure["role"], failure["host"]) == (3, "trainer0", "alpha0")
-    eventually(lambda: not processes_of(endless.folder.parent), 30)
+    eventually(lambda: not processes_of(endless.folder.parent), 90)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def longer(cluster, tmp_path, job_file, eventually):
     """Give a job that has saved its first checkpoint; its servers are on one node of two."""
     more = ("ps.nodes=1", "ps.tasks_per_node=2")
     run = follow(submit(tmp_path / "run", job_file, *LONGER, *more, cluster=cluster))
-    eventually(lambda: list(run.folder.glob("checkpoints/step-*")), 120)
+    eventually(lambda: list(run.folder.glob("checkpoints/step-*")), 300)
     yield run
     cluster.run(["scancel", run.job_id], check=False)
 

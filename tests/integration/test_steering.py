@@ -48,7 +48,7 @@ def endless(cluster, tmp_path, eventually):
     job_file.write_text(JOB)
     run = follow(submit(tmp_path / "runs" / "steered", job_file, *ENDLESS, cluster=cluster))
     try:
-        eventually(lambda: list(run.folder.glob("checkpoints/step-*")), 60)
+        eventually(lambda: list(run.folder.glob("checkpoints/step-*")), 180)
         yield run
     finally:
         cluster.run(["scancel", "--name=steered"], check=False)
@@ -75,9 +75,9 @@ def test_a_job_is_seen_requeued_cancelled_and_resumed(
     assert 0 < seen["seconds_to_limit"] < seen["limit_s"] == 3600
 
     cluster.run(["scontrol", "requeue", endless.job_id])
-    waiting = eventually(lambda: _in(status("steered"), "requeued"), 30)
+    waiting = eventually(lambda: _in(status("steered"), "requeued"), 90)
     assert waiting["requeued_because"] == "Slurm ended it (preemption, or scontrol requeue)"
-    back = eventually(lambda: _in(status("steered"), "running"), 90)
+    back = eventually(lambda: _in(status("steered"), "running"), 270)
     assert [one["life"] for one in back["requeues"]] == [1]
     assert hybridjob("ls").stdout.splitlines()[1].split()[-1] == "1"
 
@@ -104,7 +104,7 @@ def test_the_first_cause_arrives_in_status_log_and_the_jobs_comment(
 ):
     (victim,) = (one for one in status("steered")["ranks"] if one["name"] == "trainer1")
     os.kill(victim["pid"], signal.SIGKILL)
-    failed = eventually(lambda: _in(status("steered"), "failed"), 60)
+    failed = eventually(lambda: _in(status("steered"), "failed"), 180)
     cause = "rank 4 (trainer1 on alpha1): its worker was killed by SIGKILL"
     assert failed["cause"]["text"].startswith(cause)
     assert (failed["cause"]["rank"], failed["cause"]["host"]) == (4, "alpha1")
@@ -125,7 +125,7 @@ def test_a_sweep_holds_its_jobs_back(cluster, hybridjob, tmp_path, eventually):
         rows = json.loads(hybridjob("ls", "--sweep", "swept", "--json").stdout)
         return rows if {row["state"] for row in rows} == {"completed"} else None
 
-    rows = eventually(both, 120)
+    rows = eventually(both, 300)
     assert [row["sweep_values"] for row in rows] == [{"seed": 2}, {"seed": 1}]
     text = (tmp_path / "runs" / "swept-seed2" / second[0] / "lives.jsonl").read_text()
     ended = (tmp_path / "runs" / "swept-seed1" / first[0] / "summary.json").stat().st_mtime

@@ -26,7 +26,7 @@ def job_file(tmp_path):
 def assert_it_trains(cluster, folder, text, digest):
     arguments = (folder / "tiny.toml", f"run_folder={folder / 'run'}")
     job_id = submit_by_hand(cluster, folder, text, *arguments)
-    cluster.wait_for_state(job_id, {"COMPLETED"}, 90)
+    cluster.wait_for_state(job_id, {"COMPLETED"}, 270)
     run = Training(folder / "run" / job_id)
     assert run.summary["state_digest"] == digest
     assert run.ranks_with_logs == RANKS
@@ -48,7 +48,7 @@ def test_sizes_that_differ_from_the_job_files_are_both_named(cluster, tmp_path, 
     text = edited("cpu_only.sbatch", CHANGES)
     arguments = (f"run_folder={tmp_path / 'run'}", "ps.tasks_per_node=2")
     job_id = submit_by_hand(cluster, tmp_path, text, job_file, *arguments)
-    cluster.wait_for_state(job_id, {"FAILED"}, 60)
+    cluster.wait_for_state(job_id, {"FAILED"}, 180)
     said = (tmp_path / f"slurm-{job_id}.log").read_text()
     assert "the job file makes 7 tasks (1 master, 4 servers, 2 trainers)" in said
     assert "SLURM_NTASKS is 5" in said

@@ -55,7 +55,7 @@ def test_two_jobs_train_on_the_same_nodes_at_once(cluster, tmp_path, job_file, e
     for run in runs:
         assert run.returncode == 0, run.said
         job_id = run.stdout.split()[1].rstrip(":")
-        cluster.wait_for_state(job_id, {"COMPLETED"}, 90)
+        cluster.wait_for_state(job_id, {"COMPLETED"}, 270)
     for name in ("one", "two"):
         (folder,) = (one for one in (tmp_path / name).iterdir() if one.is_dir())
         assert Training(folder).summary["state_digest"] == expected_digest
@@ -78,7 +78,7 @@ def test_accounting_knows_that_the_training_completed(
     assert completed(run)["state_digest"] == expected_digest
     argv = ["sacct", "-n", "-P", "-X", "-o", "JobID,State", "-j", run.job_id]
     expected = f"{run.job_id}+0|COMPLETED\n{run.job_id}+1|COMPLETED\n"
-    eventually(lambda: accounting_cluster.run(argv).stdout == expected, 30)
+    eventually(lambda: accounting_cluster.run(argv).stdout == expected, 90)
 
 
 def test_what_sbatch_refuses_is_one_message(cluster, tmp_path, job_file):
