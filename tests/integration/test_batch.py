@@ -101,14 +101,14 @@ def test_a_job_whose_tasks_ask_for_it_is_requeued_under_its_id(cluster, run):
 
 def test_a_cancelled_job_stays_cancelled(cluster, run, eventually):
     cluster.run(["scancel", run.job_id])
-    cluster.wait_for_state(run.job_id, {"CANCELLED"}, 40)
+    cluster.wait_for_state(run.job_id, {"CANCELLED"}, 120)
     assert run.tasks() == ["0.0.0", "0.0.1", "0.0.2"]
     assert run.field("Restarts") == "0"
 
 
 def test_a_killed_task_leads_to_another_attempt_in_the_same_life(cluster, run):
     os.kill(run.pid("0.0.1"), signal.SIGKILL)
-    cluster.wait_for_state(run.job_id, {"COMPLETED"}, 40)
+    cluster.wait_for_state(run.job_id, {"COMPLETED"}, 120)
     assert run.tasks() == ["0.0.0", "0.0.1", "0.0.2", "0.1.0", "0.1.1", "0.1.2"]
     assert run.field("Restarts") == "0"
     assert "trying again (attempt 2 of 3)" in run.said()
@@ -119,7 +119,7 @@ def test_steps_left_by_an_earlier_life_do_not_stop_the_next(cluster, run, eventu
     leader_node = run.field("NodeList")
     cluster.crash_node(leader_node)
     try:
-        cluster.wait_for_state(run.job_id, {"COMPLETED"}, 100)
+        cluster.wait_for_state(run.job_id, {"COMPLETED"}, 240)
     finally:
         cluster.boot_node(leader_node)
         idle = ["sinfo", "-h", "-N", "-n", leader_node, "-o", "%t"]
