@@ -43,8 +43,8 @@ def test_a_job_whose_work_is_longer_than_its_time_limit_completes(
     faulty_cluster, start, undisturbed
 ):
     run = start(
-        "slurm.time=1", "slurm.signal_delay_s=25",
-        "model.options.pause_s=0.25", "recovery.leave_timeout_s=15",
+        "slurm.time=2", "slurm.signal_delay_s=60",
+        "model.options.pause_s=0.3", "recovery.leave_timeout_s=40",
     )  # fmt: skip
     faulty_cluster.wait_for_state(run.job_id, {"COMPLETED"}, 400)
     assert run.summary["state_digest"] == undisturbed
