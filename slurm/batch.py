@@ -42,6 +42,7 @@ class Batch:
 
     folder: the job's, or None; stale results of submitit are removed there before each step, and
     the step's exit code is written there at the end. wish_file: where rank 0 may say what it wants.
+    quick_s: seconds in which a failure is not put down to a time limit that is near.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Batch:
         folder: Path | None = None,
         max_attempts: int = 3,
         linger_s: float = 90.0,
+        quick_s: float = 20.0,
         run: Runner = run_command,
     ) -> None:
         self._srun, self._environment = list(srun), dict(environment)
@@ -61,6 +63,7 @@ class Batch:
         self._max_attempts, self._linger_s = max_attempts, linger_s
         self._job_id = environment["SLURM_JOB_ID"]
         self._heard: set[int] = set()
+        self._began, self._quick_s = time.monotonic(), quick_s
 
     def run(self) -> int:
         """Run the step, again where that helps; return the batch script's exit code."""
@@ -136,6 +139,9 @@ class Batch:
             return ended
         # srun says 0 after a node's failure, too; but a success is not kept waiting for Slurm.
         ended = replace(ended, states=self._job.states(patient=code != 0))
+        # What fails at once would fail at once in each life.
+        if ended.leader_runs and time.monotonic() - self._began > self._quick_s:
+            ended = replace(ended, ends_soon=self._job.ends_soon())
         if wish is not Wish.LEAVE:
             return ended
         return replace(ended, preempted=self._job.is_preempted())

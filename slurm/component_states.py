@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from slurm.command import run_command
+from slurm.duration import parse_duration
 from slurm.environment import scrubbed
 from slurm.errors import CommandError
 from slurm.state import JobState, parse_state
@@ -39,6 +41,19 @@ def ask_component_states(job_id: str, *, run: Runner = run_command) -> dict[int,
             return {}
         raise
     return parse_component_states(text)
+
+
+def seconds_left(job_id: str, *, run: Runner = run_command) -> int | None:
+    """Ask for the time until the first component reaches its limit; None if there is none.
+
+    Raises CommandError as ask_component_states does.
+    """
+    argv = ["squeue", "--noheader", f"--jobs={job_id}", "-o", "%L"]
+    found = []
+    for word in run(argv, timeout_s=TIMEOUT_S, env=scrubbed(os.environ)).stdout.split():
+        with suppress(ValueError):  # NOT_SET, INVALID: it has not begun, or is over
+            found.append(parse_duration(word))
+    return min((one for one in found if one is not None), default=None)
 
 
 def is_preempted(job_id: str, *, run: Runner = run_command) -> bool:

@@ -53,7 +53,8 @@ class Ended:
     killed: three tasks that exit with 75 within a moment come out as 143, or 137. So a wish wins.
     states: of the job's components by now, None where Slurm did not tell.
     warned: whether the batch process has heard SIGTERM, which Slurm sends when it ends a job.
-    preempted: whether Slurm has announced that it takes the nodes away.
+    preempted: whether Slurm has announced that it takes the nodes away. ends_soon: whether the time
+    limit is too near for another step.
     """
 
     code: int
@@ -61,6 +62,7 @@ class Ended:
     states: Mapping[int, JobState] | None = None
     warned: bool = False
     preempted: bool = False
+    ends_soon: bool = False
     attempts_left: int = 0
 
     @property
@@ -98,6 +100,6 @@ def decide(ended: Ended) -> tuple[Next, int]:
     if not ended.leader_runs:
         return Next.END, code
     can_try = ended.all_run and ended.attempts_left > 0 and not ended.preempted
-    if wish is Wish.REQUEUE or (wish is Wish.LEAVE and not can_try):
+    if wish is Wish.REQUEUE or ended.ends_soon or (wish is Wish.LEAVE and not can_try):
         return Next.REQUEUE, REQUEUE_ME
     return (Next.TRY_AGAIN if can_try else Next.END), code

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from slurm.command import run_command
-from slurm.component_states import ask_component_states, is_preempted
+from slurm.component_states import ask_component_states, is_preempted, seconds_left
 from slurm.errors import CommandError
 from slurm.heal import bring_along
 from slurm.requeue import held_back, requeue
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _GUARD_DEADLINE_S = 60.0
 _STATE_DEADLINE_S = 120.0
 _STATE_PAUSE_S = 5.0
+_SOON_S = 180  # two minutes of warning by default, which Slurm may send one minute early
 
 
 class OwnJob:
@@ -85,6 +86,18 @@ class OwnJob:
         except CommandError as error:
             say(f"cannot ask whether the job is preempted, so it is taken to be: {error}")
             return True
+
+    def ends_soon(self) -> bool:
+        """Tell whether the time limit is near: its warning has come, or will before a step works.
+
+        Such a warning ends tasks that have just been started, and it comes once.
+        """
+        try:
+            left = seconds_left(self.leader, run=self._run)
+        except CommandError as error:
+            say(f"cannot ask for the time that is left: {error}")
+            return False
+        return left is not None and left < _SOON_S
 
     def requeue(self) -> str | None:
         """Send the job back to the queue. Returns None, or why it does not go there."""

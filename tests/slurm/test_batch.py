@@ -30,6 +30,7 @@ class Slurm:
         self.states = "67+0|RUNNING\n67+1|RUNNING\n"
         self.steps = {"67": ["67.batch"], "68": []}
         self.asked = []
+        self.time_left = "1-00:00:00\nUNLIMITED\n"
 
     def __call__(self, argv, *, timeout_s, env):
         assert "SLURM_JOB_ID" not in env
@@ -39,6 +40,8 @@ class Slurm:
                 return self._say("\n".join(self.steps[jobs.removeprefix("--jobs=")]))
             case ["squeue", _, "--states=all", *_]:
                 return self._say(self.states)
+            case ["squeue", _, _, "-o", "%L"]:
+                return self._say(self.time_left)
             case ["squeue", _, _, "-O", *_]:
                 return self._say("N/A\nN/A\n")
             case ["scancel", step]:
@@ -101,6 +104,18 @@ def test_a_lost_step_is_tried_again_and_told_its_attempt(run_batch, tmp_path, ca
         "batch: srun ended with 143, trying again (attempt 2 of 3)",
         "attempt 1",
     ]
+
+
+def test_near_the_time_limit_a_lost_step_sends_the_job_back_to_the_queue(run_batch, slurm):
+    slurm.time_left = "2:59\nUNLIMITED\n"
+    assert run_batch("exit 138", quick_s=0) == 75
+    assert "scontrol requeue" in slurm.asked
+
+
+def test_what_fails_at_once_is_not_put_down_to_the_time_limit(run_batch, slurm):
+    slurm.time_left = "2:59\n"
+    assert run_batch("exit 9", max_attempts=2) == 9
+    assert "scontrol requeue" not in slurm.asked
 
 
 def test_attempts_are_bounded_and_the_last_code_is_sruns(run_batch, tmp_path):

@@ -1,7 +1,12 @@
 import pytest
 
 from slurm.command import CommandResult
-from slurm.component_states import ask_component_states, is_preempted, parse_component_states
+from slurm.component_states import (
+    ask_component_states,
+    is_preempted,
+    parse_component_states,
+    seconds_left,
+)
 from slurm.errors import CommandError
 from slurm.state import JobState
 
@@ -27,3 +32,14 @@ def test_one_component_that_is_preempted_is_enough(text, expected):
         return CommandResult(stdout=text, stderr="")
 
     assert is_preempted("67", run=run) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1:02\n59:00\n", 62), ("UNLIMITED\n1-00:00:00\n", 86400), ("NOT_SET\n", None), ("", None)],
+)
+def test_the_component_with_the_least_time_counts(text, expected):
+    def run(argv, *, timeout_s, env):
+        return CommandResult(stdout=text, stderr="")
+
+    assert seconds_left("67", run=run) == expected

@@ -82,3 +82,10 @@ def test_only_known_words_are_wishes():
         None,
         None,
     ]
+
+
+@pytest.mark.parametrize("wish", [None, Wish.AGAIN, Wish.LEAVE])
+def test_near_its_time_limit_a_job_is_requeued_instead_of_tried_again(wish):
+    assert after(138, wish, ends_soon=True) == (Next.REQUEUE, 75)
+    assert after(138, wish, ends_soon=True, states={0: JobState.TIMEOUT})[0] is Next.END
+    assert after(1, Wish.GIVE_UP, ends_soon=True)[0] is Next.END
