@@ -38,8 +38,14 @@ def list_checkpoints(folder: _Folder) -> None:
     table = Table(show_edge=False, pad_edge=False)
     for heading in ("checkpoint", "step", "epoch", "servers", "trainers", "MB", "age", "base"):
         table.add_column(heading, justify="left" if heading == "checkpoint" else "right")
+    damage: list[str] = []
     for one in _checkpoints(folder):
-        manifest = read_manifest(one)
+        try:
+            manifest = read_manifest(one)
+        except CheckpointError as error:
+            damage.append(str(error))
+            table.add_row(one.name, *"-----", _age(time.time() - one.stat().st_mtime), "damaged")
+            continue
         megabytes = sum(file.size for file in manifest.files) / 1e6
         numbers = (manifest.step, manifest.epoch, manifest.servers, manifest.trainers)
         age = _age(time.time() - one.stat().st_mtime)
@@ -51,6 +57,8 @@ def list_checkpoints(folder: _Folder) -> None:
             manifest.base or "-",
         )
     Console().print(table)
+    for text in damage:
+        typer.echo(text, err=True)
 
 
 @app.command("verify")

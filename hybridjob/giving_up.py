@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hybridjob.jobfolder import write_atomically
 from hybridjob.lives import note_leave
-from hybridjob.logs import error_line
+from hybridjob.logs import error_line, tell
 from slurm.comment import set_comment
 
 if TYPE_CHECKING:
@@ -28,7 +28,10 @@ def write_failed_summary(folder: JobFolder, name: str, failure: Failure, *, requ
         "generations": folder.generations(),
         "requeues": requeues,
     }
-    write_atomically(folder.summary, json.dumps(summary, indent=1) + "\n")
+    try:
+        write_atomically(folder.summary, json.dumps(summary, indent=1) + "\n")
+    except OSError as error:
+        tell(f"cannot write {folder.summary}: {error.strerror}; the run has failed: {failure}")
 
 
 def tell_everywhere(failure: Failure, *, log: Path, name: str, job_id: str | None) -> None:
@@ -40,10 +43,10 @@ def tell_everywhere(failure: Failure, *, log: Path, name: str, job_id: str | Non
         with log.open("a", encoding="utf-8") as file:
             file.write(error_line(name, 0, f"the run has failed: {failure}") + "\n")
     except OSError as error:
-        print(f"cannot write {log}: {error.strerror}")  # noqa: T201
+        tell(f"cannot write {log}: {error.strerror}")
     problem = None if job_id is None else set_comment(job_id, f"failed: {failure}")
     if problem is not None:
-        print(f"the job's comment could not be set: {problem}")  # noqa: T201
+        tell(f"the job's comment could not be set: {problem}")
 
 
 def tell_why_left(folder: JobFolder, *, life: int, attempt: int, warned_by: int | None) -> None:
@@ -52,4 +55,4 @@ def tell_why_left(folder: JobFolder, *, life: int, attempt: int, warned_by: int 
     try:
         note_leave(folder, life=life, attempt=attempt, signal=heard)
     except OSError as error:  # the disk is full: what counts has been said
-        print(f"cannot write {folder.leaves}: {error.strerror}")  # noqa: T201
+        tell(f"cannot write {folder.leaves}: {error.strerror}")

@@ -148,4 +148,6 @@ def read_json(path: Path) -> dict[str, Any] | None:
         value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
     return value

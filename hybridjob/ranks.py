@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from hybridjob.jobfolder import read_json, write_atomically
+from hybridjob.logs import tell
 
 if TYPE_CHECKING:
     from hybridjob.jobfolder import JobFolder
@@ -37,7 +38,7 @@ def write_rank(folder: JobFolder, record: RankRecord) -> None:
     try:
         write_atomically(folder.rank(record.rank), json.dumps(asdict(record)) + "\n")
     except OSError as error:
-        print(f"cannot write {folder.rank(record.rank)}: {error.strerror}")  # noqa: T201
+        tell(f"cannot write {folder.rank(record.rank)}: {error.strerror}")
 
 
 def read_ranks(folder: JobFolder) -> list[RankRecord]:

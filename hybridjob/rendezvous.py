@@ -95,7 +95,8 @@ def join_trainers(world: World, *, cuda: bool) -> None:
         store=dist.PrefixStore("trainers", world.store),
         rank=world.index,
         world_size=world.layout.num_trainers,
-        timeout=timedelta(seconds=world.rpc_timeout_s),
+        # Longer than the master needs to notice, and to name, a rank that has fallen silent.
+        timeout=timedelta(seconds=world.rpc_timeout_s + 15),
     )
 
 

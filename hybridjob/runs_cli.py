@@ -201,6 +201,11 @@ def resume(
     for line in plan.damage:
         typer.echo(f"passed over: {line}", err=True)
     typer.echo(f"going on from step {plan.step:,} of job {chosen.job_id}")
+    if plan.trainers_before != plan.job.layout.num_trainers:
+        typer.echo(
+            f"its {plan.trainers_before} trainers had dealt the data among themselves; with "
+            f"{plan.job.layout.num_trainers} the running epoch begins again"
+        )
     kind = executor_name(executor) or ("local" if brief.local else None)
     origin = brief.origin
     folders = [Path(one) for one in origin.code_folders] if origin else [Path.cwd()]

@@ -24,6 +24,7 @@ from hybridjob.giving_up import tell_everywhere, tell_why_left, write_failed_sum
 from hybridjob.jobfile import dump_job, load_job, parse_job
 from hybridjob.jobfolder import JobFolder, read_json, write_atomically
 from hybridjob.lives import begin_life, idle_lives, read_lives
+from hybridjob.logs import tell
 from hybridjob.ranks import RankRecord, write_rank
 from hybridjob.roles import name_of
 from hybridjob.worker_process import WorkerProcess, describe_end, last_words
@@ -69,6 +70,7 @@ class Task:
         self._worker: WorkerProcess | None = None
         self._warned_by: int | None = None
         self._leave_before = float("inf")
+        self._failed = 0
 
     def run(self) -> None:
         """Run workers, one generation after the other, until the run is complete."""
@@ -166,16 +168,21 @@ class Task:
             message=f"{describe_end(code)}{last_words(log) if code > 0 else ''}; its log: {log}",
         )
         if self._warned_by is None:  # else Slurm ends us all, and it is nobody's failure
-            record_failure(path, own)
+            try:
+                record_failure(path, own)
+            except OSError as error:
+                tell(f"cannot write {path}: {error.strerror}; {own}")
         failure = read_failure(path) or own
-        failed = len(self._folder.failures(place.restart_count))
+        self._failed += 1
+        # On a full disk no failure leaves a file; an attempt before this one has left its own.
+        failed = max(self._failed, len(self._folder.failures(place.restart_count)))
         limit = self._job.recovery.max_restarts
         # A rank that does not arrive has lost its task: no worker of this step can replace it.
         if not failure.again or _lost_a_task(failure) or failed > limit:
             self._give_up(failure, generation)
         if self._warned_by is not None:
             raise TaskFailedError(str(failure))
-        print(f"generation {generation} failed: {failure}; starting again ({failed} of {limit})")  # noqa: T201
+        tell(f"generation {generation} failed: {failure}; starting again ({failed} of {limit})")
 
     def _give_up(self, failure: Failure, generation: str) -> None:
         if self._placement.rank == 0:
@@ -207,7 +214,10 @@ class Task:
         """
         path = os.environ.get("HETJOB_EXIT_WISH")
         if path and self._placement.rank == 0:
-            write_atomically(Path(path), what + "\n")
+            try:
+                write_atomically(Path(path), what + "\n")
+            except OSError as error:  # the disk is full: then the exit code says it, if less well
+                tell(f"cannot write {path}: {error.strerror}")
 
     def _wish_unless_told(self, what: str) -> None:
         """Speak for rank 0, if it has said nothing."""

@@ -126,7 +126,11 @@ def _resources(job: Job, rank: int) -> Resources:
 
 
 def _report_failure(failure: Failure, path: Path) -> None:
-    first = record_failure(path, failure)
+    try:
+        first = record_failure(path, failure)
+    except OSError as error:
+        log_event(logger, f"cannot write {path}: {error.strerror}", logging.WARNING)
+        first = True
     level = logging.ERROR if first else logging.WARNING
     what = "failed" if first else "ends because another rank failed"
     log_event(logger, f"{what}: {failure.message}", level)

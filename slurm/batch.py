@@ -162,7 +162,10 @@ class Batch:
     def _write_exit_code(self, code: int) -> None:
         if self._folder is not None:
             path = self._folder / f"{self._job_id}_exit_code"
-            path.write_text(f"{code}\n", encoding="utf-8")
+            try:
+                path.write_text(f"{code}\n", encoding="utf-8")
+            except OSError as error:  # a full disk must not change how the job ends
+                say(f"cannot write {path}: {error.strerror}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

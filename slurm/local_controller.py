@@ -210,8 +210,17 @@ class Controller:
             "cause": self._cause,
         }
         temporary = self._state_file.with_suffix(".tmp")
-        temporary.write_text(json.dumps(record) + "\n", encoding="utf-8")
-        temporary.replace(self._state_file)
+        text = json.dumps(record) + "\n"
+        try:
+            temporary.write_text(text, encoding="utf-8")
+            temporary.replace(self._state_file)
+        except OSError as error:
+            # A disk that is full must not end the job; the file's own place on it is still ours.
+            with suppress(OSError):
+                print(f"cannot write {temporary}: {error.strerror}", flush=True)  # noqa: T201
+            with suppress(OSError), self._state_file.open("r+", encoding="utf-8") as file:
+                file.write(text)
+                file.truncate()
 
 
 def main() -> None:

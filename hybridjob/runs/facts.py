@@ -75,7 +75,7 @@ def read_brief(run: Run) -> Brief:
             run=run,
             local=(folder.path / f"{run.job_id}_state.json").exists()
             or (folder.path / f"{run.job_id}_controller.log").exists(),
-            summary=read_json(folder.summary),
+            summary=_summary(folder),
             exit_code=_exit_code(run),
             cancelled=_cancelled(folder),
             num_lives=len({one.life for one in lives}),
@@ -87,6 +87,14 @@ def read_brief(run: Run) -> Brief:
         raise RunError(f"cannot read {error.filename or folder.path}: {error.strerror}") from error
     except (ValueError, TypeError) as error:
         raise RunError(f"a file in {folder.path} is damaged: {error}") from error
+
+
+def _summary(folder: JobFolder) -> dict[str, Any] | None:
+    """Read how the run ended; what is damaged says nothing, and the state comes from elsewhere."""
+    try:
+        return read_json(folder.summary)
+    except ValueError:
+        return None
 
 
 def read_facts(run: Run) -> Facts:

@@ -38,6 +38,7 @@ class Resumption:
     job: Job
     checkpoint: Path
     step: int
+    trainers_before: int
     damage: Sequence[str]
 
 
@@ -61,12 +62,24 @@ def plan_resumption(run: Run, seen: Seen, overrides: Sequence[str]) -> Resumptio
     if not run.folder.job_file.exists():
         raise RunError(f"{run.folder.path} has no job.toml: submit the job file itself")
     job = load_job(run.folder.job_file, overrides)
-    checkpoint, damage = newest_valid(run.folder.checkpoints, verify_sizes)
+    try:
+        checkpoint, damage = newest_valid(run.folder.checkpoints, verify_sizes)
+    except CheckpointError as error:
+        raise RunError(
+            f"none of the checkpoints of job {run.job_id} of {run.name} can be used: submit the "
+            f"job file itself, to begin at step 0. {error}"
+        ) from error
     if checkpoint is None:
         raise RunError(
             f"job {run.job_id} of {run.name} has no checkpoint: submit the job file itself"
         )
-    return Resumption(job=job, checkpoint=checkpoint, step=step_of(checkpoint), damage=damage)
+    return Resumption(
+        job=job,
+        checkpoint=checkpoint,
+        step=step_of(checkpoint),
+        trainers_before=read_manifest(checkpoint).trainers,
+        damage=damage,
+    )
 
 
 def stage(resumption: Resumption) -> Path:

@@ -1,5 +1,7 @@
 """Whole jobs whose checkpoints are written while they train, as deltas."""
 
+import contextlib
+import json
 import os
 import re
 import signal
@@ -8,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from test_failing_jobs import assert_nothing_is_left
 from test_recovery import Running
 
@@ -114,3 +117,35 @@ def test_a_full_disk_is_a_warning_and_then_an_error(
         assert "2 checkpoints in a row could not be written" in summary["cause"]
     newest = all_checkpoints(small_disk)[-1]
     assert verify(newest).step == read_manifest(newest).step
+
+
+@pytest.mark.parametrize("is_freed", [True, False])
+def test_a_run_folder_without_room_stops_no_training(small_disk, tmp_path, undisturbed, is_freed):
+    """Metrics, events, logs and checkpoints all fail to be written, for a while or to the end."""
+    running = Running(
+        tmp_path, *SPARSE, "checkpoint.every_steps=10", "checkpoint.full_every=0",
+        f"checkpoint.max_failures={100 if is_freed else 2}", "training.log_every_steps=1",
+        "recovery.max_restarts=0",
+        "model.factory=slow_model:factory", "model.options.pause_s=0.05",
+        f"run_folder={small_disk}/run", PYTHONPATH=str(ROOT / "tests" / "integration"),
+    )  # fmt: skip
+    running.run_folder = small_disk / "run"
+    running.wait_for_step(5)
+    filler = small_disk / "filler"
+    with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+        while file.write(bytes(4096)):
+            pass
+    if is_freed:
+        time.sleep(0.5)  # some steps' lines are lost
+        filler.unlink()
+    running.stdout, running.stderr = running.process.communicate(timeout=200)
+    assert_nothing_is_left(running.run_folder)
+    said = running.stdout + running.stderr
+    if is_freed:
+        assert running.process.returncode == 0, said
+        (summary,) = running.run_folder.glob("*/summary.json")
+        assert json.loads(summary.read_text())["state_digest"] == undisturbed
+        assert json.loads(summary.read_text())["generations"] == 1
+    else:
+        assert running.process.returncode == 1, said
+        assert "lost its controller" not in said
