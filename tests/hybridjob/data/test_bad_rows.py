@@ -2,7 +2,7 @@ import gzip
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
@@ -145,6 +145,7 @@ def test_bad_rows_of_parquet_have_file_and_row(tmp_path, rows_of):
     quote=st.booleans(),
     whole=st.booleans(),
 )
+@example(text=',0",\r0', quote=True, whole=True)
 def test_any_text_gives_rows_or_bad_rows(small_text, rows_of, text, quote, whole):
     keys = {"quote": quote, "newlines_in_values": whole}
     config = small_text("y,x,u\n" + text, on_bad_row="skip", **keys)
