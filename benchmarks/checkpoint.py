@@ -182,9 +182,9 @@ def delta_bytes(folder: Path, rows: int = 200_000) -> dict[str, float]:
         shard.update([ids], [torch.ones(len(ids), DIM)], 1)
         sizes = [
             sum(one.size for one in save_parts(folder, [part_of(shard, delta=delta)]))
-            for delta in (False, True)
+            for delta in (True, False)  # a whole one is a new base
         ]
-        found[str(share)] = sizes[1] / sizes[0]
+        found[str(share)] = sizes[0] / sizes[1]
     return found
 
 
