@@ -20,7 +20,7 @@ from hybridjob.checkpoint.manifest import (
     read_manifest,
     step_of,
 )
-from hybridjob.checkpoint.shards import shard_file
+from hybridjob.checkpoint.shard_names import shard_name
 from hybridjob.errors import CheckpointError, DamageError
 from hybridjob.logs import log_event
 from hybridjob.tables import server as remote_server
@@ -106,7 +106,7 @@ def _check_the_rest(folder: Path, manifest: Manifest) -> str | None:
     """Check the files that no server reads. Returns what is wrong."""
     try:
         for where, entry in all_files(folder, manifest):
-            if shard_file(entry) is None:
+            if shard_name(entry.name) is None:
                 check_file(where, entry)
     except CheckpointError as error:
         return str(error)

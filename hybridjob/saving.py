@@ -15,7 +15,7 @@ from hybridjob import mailbox, remote
 from hybridjob.checkpoint.manifest import Manifest, begin_draft, draft_of, publish, remove_draft
 from hybridjob.checkpoint.order import SaveOrder
 from hybridjob.checkpoint.retention import remove_old
-from hybridjob.checkpoint.shards import shard_file
+from hybridjob.checkpoint.shard_names import shard_name
 from hybridjob.errors import CheckpointError
 from hybridjob.logs import log_event
 from hybridjob.messages import Boundary, Saved, Woken
@@ -256,4 +256,4 @@ class Saving:
 
 
 def _table_files(files: list[FileEntry]) -> list[FileEntry]:
-    return [file for file in files if shard_file(file) is not None]
+    return [file for file in files if shard_name(file.name) is not None]

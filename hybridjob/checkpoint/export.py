@@ -6,7 +6,6 @@ tables, parquet with a column of ids and one of vectors.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
+from hybridjob.checkpoint.shard_names import shard_name
 from hybridjob.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from hybridjob.checkpoint.manifest import Manifest
 
 Format = Literal["safetensors", "parquet"]
-_SHARD = re.compile(r"^(?P<kind>table|delta)-(?P<table>.+)\.(?P<start>\d+)-\d+\.safetensors$")
 _CHUNK_ROWS = 65_536
 _MODULE = "module/"
 
@@ -54,21 +53,16 @@ def export_checkpoint(folder: Path, manifest: Manifest, out: Path, kind: Format)
 
 
 def _shards(folder: Path, kind: str, table: str) -> list[Path]:
-    found = [(match, path) for path in folder.iterdir() if (match := _SHARD.match(path.name))]
-    own = [
-        (int(match["start"]), path)
-        for match, path in found
-        if (match["kind"], match["table"]) == (kind, table)
-    ]
-    return [path for _, path in sorted(own)]
+    names = (name for path in folder.iterdir() if (name := shard_name(path.name)) is not None)
+    own = [name for name in names if (name.kind, name.table) == (kind, table)]
+    return [folder / str(name) for name in sorted(own, key=lambda name: name.start)]
 
 
 def _rows(folder: Path, manifest: Manifest, table: str) -> Iterator[NDArray[Any]]:
     """Give all rows of a table in blocks, those of the base overlaid with the delta's."""
-    base = folder if manifest.base is None else folder.with_name(manifest.base)
     ids, changed = _delta(_shards(folder, "delta", table))
     first = 0
-    for path in _shards(base, "table", table):
+    for path in _shards(manifest.base_folder(folder), "table", table):
         with safe_open(path, framework="np") as file:
             rows = file.get_slice("rows")
             count = rows.get_shape()[0]

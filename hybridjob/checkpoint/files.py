@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from hybridjob.checkpoint.entries import CHUNK_BYTES, FileEntry, check_size, damaged, hash_of
+from hybridjob.checkpoint.entries import CHUNK_BYTES, FileEntry, check_chunk, check_size, hash_of
 from hybridjob.checkpoint.header import (
     Streamed,
     head_bytes,
@@ -185,7 +185,7 @@ def _span(
     )
     if place is None or not fits:
         if entry is not None:  # a damaged header may lie about it
-            check_chunks(path, entry, [0])
+            _read_checked(path, [], entry)
         raise CheckpointError(
             f"{path} has no usable {wanted.name!r}: wanted {tuple(target.shape)} from "
             f"{wanted.start} on, found {None if place is None else place.shape}"
@@ -197,18 +197,8 @@ def _span(
     return place.start + wanted.start * row_bytes, memory
 
 
-def check_chunks(path: Path, entry: FileEntry, numbers: Iterable[int]) -> None:
-    """Check some chunks of a file. Raises DamageError."""
-    with path.open("rb") as file:
-        for number in numbers:
-            file.seek(number * CHUNK_BYTES)
-            found = hash_of([memoryview(file.read(CHUNK_BYTES))])
-            if found != entry.chunks[number]:
-                raise damaged(path, number, found, entry.chunks[number])
-
-
 def _read_checked(path: Path, spans: list[tuple[int, memoryview]], entry: FileEntry) -> None:
-    """Read all spans; chunk by chunk, each hashed by the thread that reads it."""
+    """Read all spans, and check their chunks and the first; a thread hashes what it has read."""
     numbers = {0} if entry.chunks else set()
     for start, memory in spans:
         numbers |= set(range(start // CHUNK_BYTES, (start + len(memory) - 1) // CHUNK_BYTES + 1))
@@ -219,8 +209,7 @@ def _read_checked(path: Path, spans: list[tuple[int, memoryview]], entry: FileEn
             descriptor = file.fileno()
             os.posix_fadvise(descriptor, number * CHUNK_BYTES, CHUNK_BYTES, os.POSIX_FADV_WILLNEED)
             found = hash_of(_read_chunk(descriptor, number, entry.size, spans))
-        if found != entry.chunks[number]:
-            raise damaged(path, number, found, entry.chunks[number])
+        check_chunk(path, entry, number, found)
 
     with _threads() as threads:
         for _ in threads.map(check, sorted(numbers)):

@@ -46,6 +46,15 @@ class Manifest:
     deltas: int = 0
     format: int = FORMAT
 
+    def base_folder(self, folder: Path) -> Path:
+        """Give the folder of this checkpoint's base, which is `folder`, its own, if it is one."""
+        return folder if self.base is None else folder.with_name(self.base)
+
+    @property
+    def whole_files(self) -> list[FileEntry]:
+        """The files of the base, which hold all rows of the tables."""
+        return self.files if self.base is None else self.base_files
+
 
 def folder_of(checkpoints: Path, step: int) -> Path:
     """Name the folder of a step."""
@@ -141,10 +150,9 @@ def verify(folder: Path) -> Manifest:
 
 def all_files(folder: Path, manifest: Manifest) -> list[tuple[Path, FileEntry]]:
     """List all files that a checkpoint needs, each with the folder that it lies in."""
+    base = manifest.base_folder(folder)
     own = [(folder, entry) for entry in manifest.files]
-    if manifest.base is None:
-        return own
-    return own + [(folder.with_name(manifest.base), entry) for entry in manifest.base_files]
+    return own + [(base, entry) for entry in manifest.base_files]
 
 
 def verify_sizes(folder: Path) -> Manifest:

@@ -1,14 +1,12 @@
 """Table shards in a checkpoint: written by the servers that hold them, read by any other number.
 
-The file `table-<name>.<start>-<stop>.safetensors` holds rows start <= row < stop with their
-optimizer state. The file `delta-...` of the same form holds only those that were touched since the
-base, ascending, with their numbers in the tensor `ids`.
+Their files are named as hybridjob.checkpoint.shard_names says. Rows of a delta are ascending, with
+their numbers in the tensor `ids`.
 """
 
 from __future__ import annotations
 
 import functools
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +15,7 @@ import torch
 from hybridjob.checkpoint.files import Wanted, read_rows, read_tensors, write_tensors
 from hybridjob.checkpoint.header import Streamed
 from hybridjob.checkpoint.memory import fits
+from hybridjob.checkpoint.shard_names import ShardName, shard_name
 from hybridjob.errors import CheckpointError, DamageError
 
 if TYPE_CHECKING:
@@ -30,37 +29,14 @@ if TYPE_CHECKING:
     from hybridjob.tables.shard import Shard
     from hybridjob.tables.snapshot import Snapshot
 
-_NAME = re.compile(
-    r"^(?P<kind>table|delta)-(?P<table>.+)\.(?P<start>\d+)-(?P<stop>\d+)\.safetensors$"
-)
-
 
 @dataclass(frozen=True)
 class Part:
     """What one file holds: the state of a shard at one moment. To be closed, or memory stays."""
 
-    kind: str
-    table: str
-    start: int
-    stop: int
+    name: ShardName
     tensors: dict[str, Tensor | Streamed]
     snapshot: Snapshot
-
-    @property
-    def file_name(self) -> str:
-        """Name the file."""
-        return f"{self.kind}-{self.table}.{self.start}-{self.stop}.safetensors"
-
-
-@dataclass(frozen=True)
-class ShardFile:
-    """A file that holds rows, as its name tells."""
-
-    entry: FileEntry
-    kind: str
-    table: str
-    start: int
-    stop: int
 
 
 def part_of(shard: Shard, *, delta: bool, has_room: Callable[[int], bool] = fits) -> Part:
@@ -76,29 +52,21 @@ def part_of(shard: Shard, *, delta: bool, has_room: Callable[[int], bool] = fits
     }
     if snapshot.ids is not None:
         tensors["ids"] = snapshot.ids + shard.start
-    kind = "delta" if delta else "table"
-    return Part(kind, shard.table.name, shard.start, shard.stop, tensors, snapshot)
+    name = ShardName("delta" if delta else "table", shard.table.name, shard.start, shard.stop)
+    return Part(name, tensors, snapshot)
 
 
 def save_parts(draft: Path, parts: list[Part]) -> list[FileEntry]:
     """Write a server's parts; shards without rows leave no file. Raises CheckpointError."""
     try:
         return [
-            write_tensors(draft / part.file_name, part.tensors)
+            write_tensors(draft / str(part.name), part.tensors)
             for part in parts
-            if part.stop > part.start
+            if part.name.stop > part.name.start
         ]
     finally:
         for part in parts:
             part.snapshot.close()
-
-
-def shard_file(entry: FileEntry) -> ShardFile | None:
-    """Read a file's name; None if it holds no rows of a table."""
-    match = _NAME.match(entry.name)
-    if match is None:
-        return None
-    return ShardFile(entry, match["kind"], match["table"], int(match["start"]), int(match["stop"]))
 
 
 def load_shard(folder: Path, manifest: Manifest, shard: Shard) -> None:
@@ -107,36 +75,36 @@ def load_shard(folder: Path, manifest: Manifest, shard: Shard) -> None:
     Raises DamageError if bytes are not what the manifest says, CheckpointError if rows, or
     optimizer state, are missing.
     """
-    base = folder if manifest.base is None else folder.with_name(manifest.base)
+    base = manifest.base_folder(folder)
     loaded = 0
-    for entry in manifest.files if manifest.base is None else manifest.base_files:
-        if (file := _overlapping(entry, "table", shard)) is not None:
-            loaded += _load_rows(base, file, shard)
+    for entry in manifest.whole_files:
+        if (name := _overlapping(entry, "table", shard)) is not None:
+            loaded += _load_rows(base / entry.name, entry, name, shard)
     if loaded != shard.stop - shard.start:
         raise CheckpointError(
             f"{folder} holds {loaded} of the {shard.stop - shard.start} rows from {shard.start} on "
             f"of table {shard.table.name!r}: was num_embeddings changed?"
         )
     for entry in manifest.files:
-        if (file := _overlapping(entry, "delta", shard)) is not None:
-            _load_delta(folder, file, shard)
+        if _overlapping(entry, "delta", shard) is not None:
+            _load_delta(folder / entry.name, entry, shard)
 
 
-def _overlapping(entry: FileEntry, kind: str, shard: Shard) -> ShardFile | None:
-    file = shard_file(entry)
-    if file is None or (file.kind, file.table) != (kind, shard.table.name):
+def _overlapping(entry: FileEntry, kind: str, shard: Shard) -> ShardName | None:
+    name = shard_name(entry.name)
+    if name is None or (name.kind, name.table) != (kind, shard.table.name):
         return None
-    return file if max(file.start, shard.start) < min(file.stop, shard.stop) else None
+    return name if max(name.start, shard.start) < min(name.stop, shard.stop) else None
 
 
-def _load_rows(folder: Path, file: ShardFile, shard: Shard) -> int:
+def _load_rows(path: Path, entry: FileEntry, file: ShardName, shard: Shard) -> int:
     low, high = max(file.start, shard.start), min(file.stop, shard.stop)
     wanted = [
         Wanted(name, low - file.start, tensor[low - shard.start : high - shard.start])
         for name, tensor in shard.tensors.items()
     ]
     try:
-        read_rows(folder / file.entry.name, wanted, file.entry)
+        read_rows(path, wanted, entry)
     except DamageError:
         raise
     except CheckpointError as error:
@@ -144,14 +112,13 @@ def _load_rows(folder: Path, file: ShardFile, shard: Shard) -> int:
     return high - low
 
 
-def _load_delta(folder: Path, file: ShardFile, shard: Shard) -> None:
-    found = read_tensors(folder / file.entry.name, file.entry)
+def _load_delta(path: Path, entry: FileEntry, shard: Shard) -> None:
+    found = read_tensors(path, entry)
     ids = found.get("ids", torch.empty(0, dtype=torch.int64))
     low, high = (int(torch.searchsorted(ids, bound)) for bound in (shard.start, shard.stop))
     local = ids[low:high] - shard.start
     for name, tensor in shard.tensors.items():
         if name not in found or found[name].shape[1:] != tensor.shape[1:]:
-            path = folder / file.entry.name
             raise _other_optimizer(shard, CheckpointError(f"{path} has no usable {name!r}"))
         tensor[local] = found[name][low:high]
     shard.mark_touched(local)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hybridjob.checkpoint.manifest import all_checkpoints, read_manifest
+from hybridjob.checkpoint.shard_names import shard_name
 from hybridjob.errors import CheckpointError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from hybridjob.checkpoint.manifest import Manifest
-
-_SHARD = re.compile(r"^table-(?P<table>.+)\.(?P<start>\d+)-(?P<stop>\d+)\.safetensors$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,12 +42,11 @@ def read_balance(checkpoints: Path) -> Balance | None:
 
 def balance_of(manifest: Manifest) -> Balance | None:
     """Add up the files of each server: its rows are the next range of every table."""
-    whole = manifest.base_files if manifest.base else manifest.files
     ranges: dict[str, list[tuple[int, int]]] = {name: [] for name in manifest.tables}
-    for file in whole:
-        match = _SHARD.match(file.name)
-        if match and match["table"] in ranges:
-            ranges[match["table"]].append((int(match["start"]), file.size))
+    for file in manifest.whole_files:
+        name = shard_name(file.name)
+        if name is not None and name.table in ranges:
+            ranges[name.table].append((name.start, file.size))
     tables = {name: [size for _, size in sorted(parts)] for name, parts in ranges.items()}
     if not tables or any(len(sizes) != manifest.servers for sizes in tables.values()):
         return None  # the base was written by another number of servers
