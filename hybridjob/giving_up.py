@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hybridjob.jobfolder import write_atomically
 from hybridjob.lives import note_leave
-from hybridjob.logs import error_line, tell
+from hybridjob.logs import error_line, tell, told_if_unwritable
 from slurm.comment import set_comment
 
 if TYPE_CHECKING:
@@ -28,10 +28,8 @@ def write_failed_summary(folder: JobFolder, name: str, failure: Failure, *, requ
         "generations": folder.generations(),
         "requeues": requeues,
     }
-    try:
+    with told_if_unwritable(folder.summary, f"; the run has failed: {failure}"):
         write_atomically(folder.summary, json.dumps(summary, indent=1) + "\n")
-    except OSError as error:
-        tell(f"cannot write {folder.summary}: {error.strerror}; the run has failed: {failure}")
 
 
 def tell_everywhere(failure: Failure, *, log: Path, name: str, job_id: str | None) -> None:
@@ -39,11 +37,8 @@ def tell_everywhere(failure: Failure, *, log: Path, name: str, job_id: str | Non
 
     job_id: Slurm's; None for a job that gets no comment.
     """
-    try:
-        with log.open("a", encoding="utf-8") as file:
-            file.write(error_line(name, 0, f"the run has failed: {failure}") + "\n")
-    except OSError as error:
-        tell(f"cannot write {log}: {error.strerror}")
+    with told_if_unwritable(log), log.open("a", encoding="utf-8") as file:
+        file.write(error_line(name, 0, f"the run has failed: {failure}") + "\n")
     problem = None if job_id is None else set_comment(job_id, f"failed: {failure}")
     if problem is not None:
         tell(f"the job's comment could not be set: {problem}")
@@ -52,7 +47,5 @@ def tell_everywhere(failure: Failure, *, log: Path, name: str, job_id: str | Non
 def tell_why_left(folder: JobFolder, *, life: int, attempt: int, warned_by: int | None) -> None:
     """Say in the job's folder why a life ends. warned_by: the signal that was heard here."""
     heard = None if warned_by is None else signal.Signals(warned_by).name
-    try:
+    with told_if_unwritable(folder.leaves):  # what counts has been said
         note_leave(folder, life=life, attempt=attempt, signal=heard)
-    except OSError as error:  # the disk is full: what counts has been said
-        tell(f"cannot write {folder.leaves}: {error.strerror}")

@@ -7,7 +7,11 @@ import logging
 import re
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)\.\d{3} ")
 
@@ -25,6 +29,15 @@ def tell(text: str) -> None:
     """Print a line of a task's own; a full disk behind it must not stop the training."""
     with contextlib.suppress(OSError):
         print(text, flush=True)  # noqa: T201
+
+
+@contextlib.contextmanager
+def told_if_unwritable(path: Path, more: str = "") -> Iterator[None]:
+    """Write something that training can do without: if that fails, as on a full disk, say so."""
+    try:
+        yield
+    except OSError as error:
+        tell(f"cannot write {path}: {error.strerror}{more}")
 
 
 def log_event(

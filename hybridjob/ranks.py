@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from hybridjob.jobfolder import read_json, write_atomically
-from hybridjob.logs import tell
+from hybridjob.logs import told_if_unwritable
 
 if TYPE_CHECKING:
     from hybridjob.jobfolder import JobFolder
@@ -35,10 +35,9 @@ class RankRecord:
 
 def write_rank(folder: JobFolder, record: RankRecord) -> None:
     """Write a rank's record. A disk that is full must not stop the training: it is then old."""
-    try:
-        write_atomically(folder.rank(record.rank), json.dumps(asdict(record)) + "\n")
-    except OSError as error:
-        tell(f"cannot write {folder.rank(record.rank)}: {error.strerror}")
+    path = folder.rank(record.rank)
+    with told_if_unwritable(path):
+        write_atomically(path, json.dumps(asdict(record)) + "\n")
 
 
 def read_ranks(folder: JobFolder) -> list[RankRecord]:

@@ -24,7 +24,7 @@ from hybridjob.giving_up import tell_everywhere, tell_why_left, write_failed_sum
 from hybridjob.jobfile import dump_job, load_job, parse_job
 from hybridjob.jobfolder import JobFolder, read_json, write_atomically
 from hybridjob.lives import begin_life, idle_lives, read_lives
-from hybridjob.logs import tell
+from hybridjob.logs import tell, told_if_unwritable
 from hybridjob.ranks import RankRecord, write_rank
 from hybridjob.roles import name_of
 from hybridjob.worker_process import WorkerProcess, describe_end, last_words
@@ -168,10 +168,8 @@ class Task:
             message=f"{describe_end(code)}{last_words(log) if code > 0 else ''}; its log: {log}",
         )
         if self._warned_by is None:  # else Slurm ends us all, and it is nobody's failure
-            try:
+            with told_if_unwritable(path, f"; {own}"):
                 record_failure(path, own)
-            except OSError as error:
-                tell(f"cannot write {path}: {error.strerror}; {own}")
         failure = read_failure(path) or own
         self._failed += 1
         # On a full disk no failure leaves a file; an attempt before this one has left its own.
@@ -214,18 +212,20 @@ class Task:
         """
         path = os.environ.get("HETJOB_EXIT_WISH")
         if path and self._placement.rank == 0:
-            try:
+            with told_if_unwritable(Path(path)):  # then the exit code says it, if less well
                 write_atomically(Path(path), what + "\n")
-            except OSError as error:  # the disk is full: then the exit code says it, if less well
-                tell(f"cannot write {path}: {error.strerror}")
 
     def _wish_unless_told(self, what: str) -> None:
         """Speak for rank 0, if it has said nothing."""
         path = os.environ.get("HETJOB_EXIT_WISH")
         # Where the job has no folder it lies on rank 0's node alone.
-        if path and Path(path).parent.is_dir():
-            with contextlib.suppress(FileExistsError), Path(path).open("x") as file:
-                file.write(what + "\n")
+        if path and (file := Path(path)).parent.is_dir():
+            with (
+                told_if_unwritable(file),
+                contextlib.suppress(FileExistsError),
+                file.open("x") as one,
+            ):
+                one.write(what + "\n")
 
     @contextlib.contextmanager
     def _hearing_warnings(self) -> Iterator[None]:
