@@ -140,7 +140,8 @@ class Batch:
         # srun says 0 after a node's failure, too; but a success is not kept waiting for Slurm.
         ended = replace(ended, states=self._job.states(patient=code != 0))
         # What fails at once would fail at once in each life.
-        if ended.leader_runs and time.monotonic() - self._began > self._quick_s:
+        lasted = time.monotonic() - self._began > self._quick_s
+        if lasted and ended.leader_runs and (code != 0 or wish is not None):
             ended = replace(ended, ends_soon=self._job.ends_soon())
         if wish is not Wish.LEAVE:
             return ended

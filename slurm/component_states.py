@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -11,20 +10,23 @@ from slurm.command import run_command
 from slurm.duration import parse_duration
 from slurm.environment import scrubbed
 from slurm.errors import CommandError
+from slurm.ids import parse_id
 from slurm.state import JobState, parse_state
 
 if TYPE_CHECKING:
     from slurm.query import Runner
 
 TIMEOUT_S = 30.0
-_NO_SUCH_JOB = "Invalid job id"
-_LINE = re.compile(r"(\d+)(?:\+(\d+))?\|(.*)")
 
 
 def parse_component_states(text: str) -> dict[int, JobState]:
     """Read squeue's lines ``ID|STATE`` of one job, ids ``67`` or ``67+1``; states by component."""
-    matches = (_LINE.fullmatch(line.strip()) for line in text.splitlines())
-    return {int(match[2] or 0): parse_state(match[3]) for match in matches if match}
+    states = {}
+    for line in text.splitlines():
+        job_id, _, state = line.strip().partition("|")
+        if (component := parse_id(job_id)) is not None:
+            states[component[1]] = parse_state(state)
+    return states
 
 
 def ask_component_states(job_id: str, *, run: Runner = run_command) -> dict[int, JobState]:
@@ -37,7 +39,7 @@ def ask_component_states(job_id: str, *, run: Runner = run_command) -> dict[int,
     try:
         text = run(argv, timeout_s=TIMEOUT_S, env=scrubbed(os.environ)).stdout
     except CommandError as error:
-        if _NO_SUCH_JOB in str(error):
+        if error.is_unknown_job:
             return {}
         raise
     return parse_component_states(text)

@@ -16,6 +16,11 @@ class SubmissionError(SlurmError):
 class CommandError(SlurmError):
     """One of Slurm's commands is missing, failed, or took too long."""
 
+    @property
+    def is_unknown_job(self) -> bool:
+        """Whether the controller did answer: that it knows no such job."""
+        return "Invalid job id" in str(self)
+
 
 class LocalJobError(SlurmError):
     """A job of the local executor failed, was cancelled, or was lost."""

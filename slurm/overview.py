@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import time
 from collections import defaultdict
@@ -14,6 +13,7 @@ from slurm.command import run_command
 from slurm.duration import parse_duration
 from slurm.environment import scrubbed
 from slurm.errors import CommandError
+from slurm.ids import parse_id
 from slurm.state import JobState, parse_state
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from slurm.command import CommandResult
     from slurm.query import Runner
 
-_HET_ID = re.compile(r"(\d+)(?:\+(\d+))?")
-_NO_SUCH_JOB = "Invalid job id"
 _SQUEUE = ("%i", "%T", "%S", "%l", "%M", "%P", "%N", "%r")
 _SACCT = ("JobID", "State", "Start", "Timelimit", "Elapsed", "Partition", "NodeList", "ExitCode")
 _NO_NODES = frozenset({"", "(null)", "None assigned"})
@@ -83,18 +81,18 @@ def look_at_jobs(job_ids: Iterable[str], *, run: Runner) -> Overview:
     env = scrubbed(os.environ)
     ids = ",".join(wanted)
     squeue = ["squeue", "--noheader", "--states=all", f"--jobs={ids}", "-o", "|".join(_SQUEUE)]
-    jobs, problems = _ask(squeue, _from_squeue, run, env)
+    jobs, problems = _ask(squeue, _word_of_squeue, run, env)
     unknown = ",".join(job_id for job_id in wanted if job_id not in jobs)
     if unknown:
         sacct = ["sacct", "-n", "-P", "-X", "-o", ",".join(_SACCT), "-j", unknown]
-        more, _ = _ask(sacct, _from_sacct, run, env)  # many sites have no accounting
+        more, _ = _ask(sacct, _word_of_sacct, run, env)  # many sites have no accounting
         jobs |= more
     return Overview(jobs, problems)
 
 
 def _ask(
     argv: list[str],
-    read: Callable[[list[str]], ComponentView],
+    reason_of: Callable[[str], str],
     run: Runner,
     env: Mapping[str, str],
 ) -> tuple[dict[str, dict[int, ComponentView]], list[str]]:
@@ -102,17 +100,18 @@ def _ask(
         text = run(argv, timeout_s=60, env=env).stdout
     except CommandError as error:
         said = " ".join(str(error).replace(shlex.join(argv), argv[0]).split())
-        return {}, [] if _NO_SUCH_JOB in said else [said]
+        return {}, [] if error.is_unknown_job else [said]
     jobs: dict[str, dict[int, ComponentView]] = defaultdict(dict)
     for line in text.splitlines():
         job_id, *cells = line.strip().split("|")
-        match = _HET_ID.fullmatch(job_id)
-        if match and len(cells) == len(_SQUEUE) - 1:
-            jobs[match[1]][int(match[2] or 0)] = read(cells)
+        component = parse_id(job_id)
+        if component is not None and len(cells) == len(_SQUEUE) - 1:
+            leader, index = component
+            jobs[leader][index] = _view(cells, reason_of)
     return dict(jobs), []
 
 
-def _from_squeue(cells: list[str]) -> ComponentView:
+def _view(cells: list[str], reason_of: Callable[[str], str]) -> ComponentView:
     state, start, limit, elapsed, partition, nodes, reason = cells
     return ComponentView(
         state=parse_state(state),
@@ -121,21 +120,16 @@ def _from_squeue(cells: list[str]) -> ComponentView:
         elapsed_s=_duration(elapsed),
         partition=partition,
         nodes="" if nodes in _NO_NODES else nodes,
-        reason="" if reason == "None" else reason,
+        reason=reason_of(reason),
     )
 
 
-def _from_sacct(cells: list[str]) -> ComponentView:
-    state, start, limit, elapsed, partition, nodes, exit_code = cells
-    return ComponentView(
-        state=parse_state(state),
-        start=_time(start),
-        limit_s=_duration(limit),
-        elapsed_s=_duration(elapsed),
-        partition=partition,
-        nodes="" if nodes in _NO_NODES else nodes,
-        reason="" if exit_code in ("", "0:0") else f"exit code {exit_code}",
-    )
+def _word_of_squeue(reason: str) -> str:
+    return "" if reason == "None" else reason
+
+
+def _word_of_sacct(exit_code: str) -> str:
+    return "" if exit_code in ("", "0:0") else f"exit code {exit_code}"
 
 
 def _time(text: str) -> float | None:

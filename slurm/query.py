@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from slurm.command import CommandResult, run_command
 from slurm.environment import scrubbed
 from slurm.errors import CommandError
+from slurm.ids import parse_id
 from slurm.state import JobState, fold_states, parse_state
 
 if TYPE_CHECKING:
@@ -18,10 +19,8 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 _TIMEOUT_S = 30.0
-_HET_ID = re.compile(r"(\d+)(?:\+(\d+))?")
 _SCONTROL_ID = re.compile(r"JobId=(\d+)(?:.*? HetJobId=(\d+) HetJobOffset=(\d+))?")
 _SCONTROL_STATE = re.compile(r"\s+JobState=(\S+)")
-_NO_SUCH_JOB = "Invalid job id"
 
 
 class Runner(Protocol):
@@ -41,8 +40,9 @@ def parse_table(text: str) -> dict[str, JobState]:
     components: dict[str, dict[int, JobState]] = defaultdict(dict)
     for line in text.splitlines():
         job_id, _, state = line.strip().partition("|")
-        if match := _HET_ID.fullmatch(job_id):
-            components[match[1]][int(match[2] or 0)] = parse_state(state)
+        if (component := parse_id(job_id)) is not None:
+            leader, index = component
+            components[leader][index] = parse_state(state)
     return {job_id: fold_states(states) for job_id, states in components.items()}
 
 
@@ -113,7 +113,7 @@ class _Query:
         try:
             return self._run(argv, timeout_s=_TIMEOUT_S, env=self._env).stdout
         except CommandError as error:
-            if _NO_SUCH_JOB in str(error):
+            if error.is_unknown_job:
                 return ""
             self.failures.append(str(error))
             return None

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from slurm.query import Runner
 
 _NUMBERED = re.compile(r"\d+(?:\+\d+)?\.\d+")
-_NO_SUCH_JOB = "Invalid job id"
 _POLL_S = 0.5
 
 
@@ -35,7 +34,7 @@ def list_steps(component_ids: Iterable[str], *, run: Runner = run_command) -> li
         try:
             steps += parse_steps(run(argv, timeout_s=TIMEOUT_S, env=scrubbed(os.environ)).stdout)
         except CommandError as error:
-            if _NO_SUCH_JOB not in str(error):
+            if not error.is_unknown_job:
                 raise
     return steps
 
