@@ -98,7 +98,7 @@ class Shard:
 
     def preserve(self, ids: Tensor) -> None:
         """Tell an open snapshot that rows are about to change. ids: (U,), no duplicates."""
-        if self._snapshot is not None:
+        if self._snapshot is not None and self._snapshot.is_open:
             self._snapshot.preserve(ids.long())
 
     def mark_touched(self, ids: Tensor) -> None:

@@ -54,16 +54,14 @@ class Snapshot:
             self._slots[ids] = self._unchanged
         self._kept = {name: tensor[:0].clone() for name, tensor in self._tensors.items()}
         self._num_kept = 0
-        self._is_open = True
+        self.is_open = True
 
     def preserve(self, ids: Tensor) -> None:
-        """Keep the values of rows that are about to change. The lock must be held.
+        """Keep the values of rows that are about to change. It must be open, and the lock held.
 
         ids: (U,) int64, distinct. Where memory is short this waits until `close`, and lets the lock
         go meanwhile.
         """
-        if not self._is_open:
-            return
         fresh = ids[self._slots[ids] == self._unchanged]
         count = fresh.numel()
         if count == 0 or not self._reserve(self._num_kept + count):
@@ -91,7 +89,8 @@ class Snapshot:
     def close(self) -> None:
         """Forget the state, and let go who waits for memory."""
         with self._closing:
-            self._is_open = False
+            self.is_open = False
+            self.ids, self._slots = None, self._slots[:0].clone()
             self._kept.clear()
             self._closing.notify_all()
 
@@ -112,7 +111,7 @@ class Snapshot:
                 logging.WARNING,
                 needed_mb=needed / 1e6,
             )
-            self._closing.wait_for(lambda: not self._is_open)
+            self._closing.wait_for(lambda: not self.is_open)
             return False
         for name, tensor in self._tensors.items():
             grown = tensor.new_empty((capacity, *tensor.shape[1:]))
