@@ -12,7 +12,14 @@ from rich.console import Console
 
 from hybridjob.errors import ConfigError, HybridjobError, LaunchError, RunError
 from hybridjob.jobfile import load_job
-from hybridjob.launch import ExecutorName, choose_executor, launch, script_of
+from hybridjob.launch import (
+    ExecutorName,
+    choose_executor,
+    code_folders_of,
+    executor_name,
+    launch,
+    script_of,
+)
 from slurm.errors import SlurmError
 
 if TYPE_CHECKING:
@@ -89,7 +96,7 @@ def submit(
                     sweep,
                     at_once=at_once,
                     asked=executor_name(executor),
-                    code_folders=[Path.cwd(), job_file.absolute().parent],
+                    code_folders=code_folders_of(job_file),
                     dry_run=dry_run,
                 )
             )
@@ -126,7 +133,7 @@ def _submit(
     wait: bool,
 ) -> int:
     job = load_job(job_file, overrides)
-    code_folders = [Path.cwd(), job_file.absolute().parent]
+    code_folders = code_folders_of(job_file)
     if dry_run:
         sys.stdout.write(script_of(job, asked or "slurm", code_folders))
         return 0
@@ -192,15 +199,6 @@ def _follow(submitted: Any, folder: Any, console: Console, *, ends_with_us: bool
 
 def _count(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
-
-
-def executor_name(value: str | None) -> ExecutorName | None:
-    """Check the value of --executor. Raises ConfigError."""
-    match value:
-        case None | "slurm" | "local":
-            return value
-        case _:
-            raise ConfigError(f"--executor is {value!r}, but must be slurm or local")
 
 
 def _give_up(error: HybridjobError) -> NoReturn:

@@ -12,12 +12,11 @@ import typer
 from hybridjob.doctor.examine import examine
 from hybridjob.doctor.finding import Level
 from hybridjob.doctor.on_nodes import check_nodes
-from hybridjob.errors import ConfigError
 from hybridjob.jobfile import load_job
+from hybridjob.launch import code_folders_of, executor_name
 
 if TYPE_CHECKING:
     from hybridjob.doctor.finding import Finding
-    from hybridjob.launch import ExecutorName
 
 _COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.BAD: "red"}
 
@@ -49,8 +48,8 @@ def doctor(
     any is bad.
     """
     job = load_job(job_file, overrides or [])
-    kind = _kind(executor)
-    code_folders = [Path.cwd(), job_file.absolute().parent]
+    kind = executor_name(executor) or ("slurm" if shutil.which("sbatch") else "local")
+    code_folders = code_folders_of(job_file)
     counts: Counter[Level] = Counter()
     for finding in examine(job, kind, code_folders):
         _tell(finding, counts)
@@ -70,13 +69,3 @@ def _tell(finding: Finding, counts: Counter[Level]) -> None:
     line = str(finding)
     width = len(finding.level.value)
     typer.echo(typer.style(line[:width], fg=_COLOURS[finding.level], bold=True) + line[width:])
-
-
-def _kind(value: str | None) -> ExecutorName:
-    match value:
-        case "slurm" | "local":
-            return value
-        case None:
-            return "slurm" if shutil.which("sbatch") else "local"
-        case _:
-            raise ConfigError(f"--executor is {value!r}, but must be slurm or local")

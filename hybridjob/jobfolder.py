@@ -98,8 +98,8 @@ class JobFolder:
         It may be on a node that the cluster has lost sight of, alive and unaware.
         """
         names = (path.stem.removeprefix("gen-") for path in self.endpoint("*").parent.iterdir())
-        newest = max((name for name in names if name[:1].isdigit()), key=_order)
-        if _order(newest) > _order(generation):
+        newest = max((name for name in names if name[:1].isdigit()), key=generation_order)
+        if generation_order(newest) > generation_order(generation):
             raise PeerError(f"generation {newest} has taken over from {generation}, which ends")
 
     def endpoint(self, generation: str) -> Path:
@@ -117,8 +117,17 @@ class JobFolder:
             folder.mkdir(exist_ok=True)
 
 
-def _order(generation: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in generation.split("."))
+def generation_order(name: str) -> tuple[int, ...]:
+    """Give what generations are ordered by: life, attempt and number of `0.1.2`."""
+    return tuple(int(part) if part.isdigit() else 0 for part in (name + ".0.0").split(".")[:3])
+
+
+def tail_of(path: Path, num_bytes: int) -> tuple[str, bool]:
+    """Read the last bytes of a text file, and whether that is all of it. Raises OSError."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - num_bytes))
+        return file.read().decode("utf-8", errors="replace"), size <= num_bytes
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -33,6 +33,20 @@ _LOCAL_GRACE_S = 20.0
 ExecutorName = Literal["slurm", "local"]
 
 
+def executor_name(value: str | None) -> ExecutorName | None:
+    """Check the value of --executor. Raises ConfigError."""
+    match value:
+        case None | "slurm" | "local":
+            return value
+        case _:
+            raise ConfigError(f"--executor is {value!r}, but must be slurm or local")
+
+
+def code_folders_of(job_file: Path) -> list[Path]:
+    """List the folders where a job file's own modules may lie."""
+    return [Path.cwd(), job_file.absolute().parent]
+
+
 def choose_executor(asked: ExecutorName | None) -> ExecutorName:
     """Take Slurm where there is one. Raises LaunchError that offers the local executor."""
     if asked is not None:

@@ -15,6 +15,7 @@ from hybridjob.runs.facts import read_brief
 from hybridjob.runs.find import find_run
 from hybridjob.runs.outside import look_at, runner
 from hybridjob.runs.state import RunState
+from hybridjob.runs_cli import RUNS, NewestOrNamed, RunsFolder
 from slurm.usage import query_usage
 
 if TYPE_CHECKING:
@@ -23,17 +24,9 @@ if TYPE_CHECKING:
 
 
 def report(
-    run: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[RUN]",
-            help="A job's id, a run's name, or a path of either; the newest if not given.",
-        ),
-    ] = None,
+    run: NewestOrNamed = None,
     *,
-    runs: Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where the runs are.")] = Path(
-        "runs"
-    ),
+    runs: RunsFolder = RUNS,
     out: Annotated[
         Path | None,
         typer.Option(

@@ -28,10 +28,17 @@ if TYPE_CHECKING:
 _RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="A job's id, a run's name, or a path of either.")
 ]
-_Runs = Annotated[
+NewestOrNamed = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[RUN]",
+        help="A job's id, a run's name, or a path of either; the newest if not given.",
+    ),
+]
+RunsFolder = Annotated[
     Path, typer.Option("--runs", metavar="DIR", help="Where the runs are.", show_default=True)
 ]
-_RUNS = Path("runs")
+RUNS = Path("runs")
 _MOST_NOTES = 3
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
@@ -47,7 +54,7 @@ def register(app: typer.Typer) -> None:
 
 def list_runs(
     *,
-    runs: _Runs = _RUNS,
+    runs: RunsFolder = RUNS,
     sweep: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only the runs of this sweep.")
     ] = None,
@@ -90,13 +97,9 @@ def list_runs(
 
 
 def status(
-    run: Annotated[
-        str | None,
-        typer.Argument(metavar="[RUN]", help="A job's id, a run's name, or a path of either; the "
-        "newest if not given."),
-    ] = None,
+    run: NewestOrNamed = None,
     *,
-    runs: _Runs = _RUNS,
+    runs: RunsFolder = RUNS,
     as_json: _Json = False,
     watched: Annotated[
         bool, typer.Option("--watch", "-w", help="Show it again and again until it is over.")
@@ -129,7 +132,7 @@ def status(
 def logs(
     run: _RunName,
     *,
-    runs: _Runs = _RUNS,
+    runs: RunsFolder = RUNS,
     role: Annotated[
         str | None, typer.Option(metavar="ROLE", help="master, ps or trainer; or ps1.")
     ] = None,
@@ -150,7 +153,7 @@ def logs(
 def cancel_run(
     run: _RunName,
     *,
-    runs: _Runs = _RUNS,
+    runs: RunsFolder = RUNS,
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", help="How long to wait for the end.", min=0)
     ] = 120.0,
@@ -178,7 +181,7 @@ def resume(
         ),
     ] = None,
     *,
-    runs: _Runs = _RUNS,
+    runs: RunsFolder = RUNS,
     executor: Annotated[
         str | None,
         typer.Option(metavar="slurm|local", help="As the run before if not given."),
@@ -191,7 +194,8 @@ def resume(
 
     The run's own folder stays as it is. It must be over.
     """
-    from hybridjob.cli import executor_name, start  # noqa: PLC0415 - it imports this module
+    from hybridjob.cli import start  # noqa: PLC0415 - it imports this module
+    from hybridjob.launch import executor_name  # noqa: PLC0415 - for this command only
     from hybridjob.runs.resuming import plan_resumption, stage  # noqa: PLC0415
 
     chosen = find_run(run, runs, run=runner())

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from typing import IO, TYPE_CHECKING
 
 from hybridjob.assignment import LEAVE, WARNINGS
+from hybridjob.jobfolder import tail_of
 from hybridjob.logs import stamp_of
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 
 _LAST_LINES = 5
+_TAIL_BYTES = 64 * 1024
 
 
 class WorkerProcess:
@@ -101,7 +103,7 @@ def describe_end(code: int) -> str:
 def last_words(log: Path) -> str:
     """Give the last line that is no log line: it may be the exception of a failed import."""
     try:
-        lines = log.read_text(encoding="utf-8", errors="replace").split("\n")[-_LAST_LINES:]
+        lines = tail_of(log, _TAIL_BYTES)[0].split("\n")[-_LAST_LINES:]
     except OSError:  # the disk was full, and what ended it is told without
         return ""
     spoken = [line.strip() for line in lines if line.strip()]

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hybridjob.failures import Failure, read_failure
-from hybridjob.report.logs import RankLog, host_of, rank_logs, saved_checkpoints
+from hybridjob.jobfolder import generation_order
+from hybridjob.rank_logs import RankLog, rank_logs
+from hybridjob.report.logs import host_of, saved_checkpoints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,14 +45,14 @@ def read_generations(folder: JobFolder, lives: list[Life]) -> list[Generation]:
 
     Raises OSError where something may not be read.
     """
-    logs = rank_logs(folder.path / "logs")
+    logs = rank_logs(folder)
     names = {one.generation for one in logs} | {
         path.stem.removeprefix("gen-")
         for place in ("rendezvous", "failures")
         for path in (folder.path / place).glob("gen-*.json")
     }
     found: list[Generation] = []
-    for name in sorted(names, key=_order):
+    for name in sorted(names, key=generation_order):
         own = [one for one in logs if one.generation == name]
         start = _start(folder, name, lives, found[-1] if found else None, own)
         if start is not None:
@@ -92,17 +94,13 @@ def _start(
     meeting = folder.endpoint(name)
     if meeting.exists():
         return meeting.stat().st_mtime
-    life, attempt, number = _order(name)
+    life, attempt, number = generation_order(name)
     begun = [one.time for one in lives if (one.life, one.attempt) == (life, attempt)]
     if number == 0 and begun:
         return begun[0]
     if before is not None:
         return before.end
     return min((one.path.stat().st_mtime for one in logs), default=None)
-
-
-def _order(name: str) -> tuple[int, ...]:
-    return tuple(int(part) if part.isdigit() else 0 for part in (name + ".0.0").split(".")[:3])
 
 
 def hosts_of(generations: list[Generation]) -> dict[int, tuple[str, str]]:

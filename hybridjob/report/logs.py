@@ -8,13 +8,12 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from hybridjob.rank_logs import RankLog
 
 # Runs of earlier versions have no date in their logs.
 _LINE = re.compile(
     r"^(?:(\d{4}-\d\d-\d\d) )?(\d\d):(\d\d):(\d\d)\S* \S+ (?:INFO|WARNING|ERROR) (.*)$"
 )
-_LOG_NAME = re.compile(r"^rank-(?P<rank>\d+)-(?P<name>\w+?)\.gen-(?P<generation>[\d.]+)\.log$")
 _SAVED = re.compile(r"^checkpoint saved (.*)$")
 _HERE = re.compile(r"^all ranks are here host=(\S+)")
 _DAY_S = 86_400
@@ -31,33 +30,6 @@ class SavedCheckpoint:
     megabytes: float = 0.0
     stall_s: float | None = None
     seconds: float = 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class RankLog:
-    """One rank's log of one generation."""
-
-    rank: int
-    name: str
-    generation: str
-    path: Path
-
-
-def rank_logs(folder: Path) -> list[RankLog]:
-    """List the logs of all ranks and generations. A folder that is not there yet has none."""
-    found = []
-    for path in sorted(folder.glob("rank-*.log")):
-        match = _LOG_NAME.match(path.name)
-        if match:
-            found.append(
-                RankLog(
-                    rank=int(match["rank"]),
-                    name=match["name"],
-                    generation=match["generation"],
-                    path=path,
-                )
-            )
-    return found
 
 
 def host_of(log: RankLog) -> str | None:

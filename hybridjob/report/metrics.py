@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
+from hybridjob.runs.progress import metric_lines
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
 MAX_POINTS = 1500
@@ -74,7 +75,7 @@ def read_metrics(path: Path, starts: Sequence[float] = ()) -> Metrics:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return Metrics()
-    return collect(_objects(text), starts)
+    return collect(metric_lines(text.splitlines()), starts)
 
 
 def collect(lines: Iterable[dict[str, Any]], starts: Sequence[float] = ()) -> Metrics:
@@ -120,16 +121,6 @@ def milliseconds_a_step(one: Interval) -> dict[str, dict[str, float]]:
         role: {phase: value * scale for phase, value in phases.items()}
         for role, phases in one.seconds.items()
     }
-
-
-def _objects(text: str) -> Iterator[dict[str, Any]]:
-    for line in text.splitlines():
-        try:
-            value = json.loads(line)
-        except ValueError:
-            continue  # cut where a node was lost, or still being written
-        if isinstance(value, dict) and "step" in value and "time" in value:
-            yield value
 
 
 def _interval(

@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from hybridjob.report.generations import hosts_of
+from hybridjob.runs.phrases import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,7 +61,7 @@ def _troubles(facts: Facts) -> tuple[str, str, str]:
     failed = sum(one.failure is not None for one in facts.generations)
     lives = len({one.life for one in facts.lives})
     redone = facts.metrics.redone
-    small = f"{_count(max(lives - 1, 0), 'requeue')}, {_count(redone, 'step')} done again"
+    small = f"{counted(max(lives - 1, 0), 'requeue')}, {counted(redone, 'step')} done again"
     return ("faults", str(failed), small)
 
 
@@ -163,7 +164,3 @@ def size(number: float) -> str:
             return f"{number:.3g} {unit}"
         number /= 1000
     return f"{number:.3g} TB"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"

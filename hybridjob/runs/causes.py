@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
+from hybridjob.jobfolder import tail_of
 from hybridjob.runs.state import RunState
 from slurm.state import JobState
 
@@ -108,10 +109,7 @@ def _unsaid(facts: Facts, seen: Seen) -> str:
 
 def _last_line(log: Path) -> str:
     try:
-        with log.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - _TAIL_BYTES))
-            lines = file.read().decode("utf-8", errors="replace").split("\n")
+        lines = tail_of(log, _TAIL_BYTES)[0].split("\n")
     except OSError:  # it is not there, and another log may be
         return ""
     return next((line.strip() for line in reversed(lines) if line.strip()), "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from hybridjob.ranks import RankRecord, read_ranks
 from hybridjob.runs.progress import Progress, read_progress
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hybridjob.config import Job
     from hybridjob.jobfolder import JobFolder
     from hybridjob.runs.find import Run
@@ -64,10 +67,21 @@ class Facts:
     tables: dict[str, Any] = field(default_factory=dict)
 
 
+@contextlib.contextmanager
+def _reading(folder: JobFolder) -> Iterator[None]:
+    """Tell what cannot be read as a RunError."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"cannot read {error.filename or folder.path}: {error.strerror}") from error
+    except (ValueError, TypeError) as error:
+        raise RunError(f"a file in {folder.path} is damaged: {error}") from error
+
+
 def read_brief(run: Run) -> Brief:
     """Read what a list shows of a run. Raises RunError if the folder cannot be read."""
     folder = run.folder
-    try:
+    with _reading(folder):
         lives = read_lives(folder)
         began = lives[-1].time if lives else 0.0
         progress = read_progress(folder.metrics, since=began)
@@ -83,10 +97,6 @@ def read_brief(run: Run) -> Brief:
             progress=progress,
             origin=read_origin(folder),
         )
-    except OSError as error:
-        raise RunError(f"cannot read {error.filename or folder.path}: {error.strerror}") from error
-    except (ValueError, TypeError) as error:
-        raise RunError(f"a file in {folder.path} is damaged: {error}") from error
 
 
 def _summary(folder: JobFolder) -> dict[str, Any] | None:
@@ -100,7 +110,7 @@ def _summary(folder: JobFolder) -> dict[str, Any] | None:
 def read_facts(run: Run) -> Facts:
     """Read all that a run's folder says. Raises RunError if it cannot be read."""
     brief, folder = read_brief(run), run.folder
-    try:
+    with _reading(folder):
         return Facts(
             brief=brief,
             job=_job(folder),
@@ -112,10 +122,6 @@ def read_facts(run: Run) -> Facts:
             ranks=read_ranks(folder),
             tables=read_json(folder.tables) or {},
         )
-    except OSError as error:
-        raise RunError(f"cannot read {error.filename or folder.path}: {error.strerror}") from error
-    except (ValueError, TypeError) as error:
-        raise RunError(f"a file in {folder.path} is damaged: {error}") from error
 
 
 def note_cancelled(run: Run, *, seen: bool) -> None:

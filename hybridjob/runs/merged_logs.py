@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import heapq
-import re
 import time
 from collections import deque
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hybridjob.lives import read_lives
 from hybridjob.logs import stamp_of, without_date
+from hybridjob.rank_logs import rank_logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from hybridjob.jobfolder import JobFolder
     from hybridjob.lives import Life
-
-_FILE = re.compile(
-    r"rank-(?P<rank>\d+)-(?P<name>[a-z]+\d*)\.gen-(?P<life>\d+)\.(?P<rest>[\d.]+)\.log"
-)
+    from hybridjob.rank_logs import RankLog
 
 
 @dataclass(frozen=True, order=True)
@@ -70,14 +67,10 @@ class Chosen:
 class LogReader:
     """Reads one log as it grows. What it gives are whole events but, at its end, perhaps one."""
 
-    def __init__(self, path: Path) -> None:
-        match = _FILE.fullmatch(path.name)
-        if match is None:
-            raise ValueError(f"{path} is no rank's log")
-        self.rank, self.name = int(match["rank"]), match["name"]
-        self._life = int(match["life"])
-        self._generation = f"{match['life']}.{match['rest']}"
-        self._path, self._offset, self._when = path, 0, ""
+    def __init__(self, log: RankLog) -> None:
+        self._log = log
+        self._life = int(log.generation.partition(".")[0])
+        self._offset, self._when = 0, ""
 
     def events(self) -> Iterator[Event]:
         """Give what has been added since the last call, in the file's order."""
@@ -91,11 +84,11 @@ class LogReader:
                 lines, self._when = [], stamp.strip()
             lines.append(line)
         if lines:
-            self._when = self._when or _written(self._path)
+            self._when = self._when or _written(self._log.path)
             yield self._event(lines)
 
     def _new_lines(self) -> Iterator[str]:
-        with self._path.open("rb") as file:
+        with self._log.path.open("rb") as file:
             file.seek(self._offset)
             for raw in file:
                 if not raw.endswith(b"\n"):
@@ -104,7 +97,8 @@ class LogReader:
                 yield raw.decode("utf-8", errors="replace").rstrip("\r\n")
 
     def _event(self, lines: list[str]) -> Event:
-        return Event(self._life, self._when, self.rank, self.name, self._generation, tuple(lines))
+        log = self._log
+        return Event(self._life, self._when, log.rank, log.name, log.generation, tuple(lines))
 
 
 class MergedLogs:
@@ -117,17 +111,13 @@ class MergedLogs:
 
     def ranks(self) -> list[tuple[int, str]]:
         """List the ranks that have a log, chosen or not."""
-        matches = (_FILE.fullmatch(path.name) for path in self._paths())
-        return sorted({(int(match["rank"]), match["name"]) for match in matches if match})
+        return sorted({(log.rank, log.name) for log in rank_logs(self._folder)})
 
     def new_events(self) -> Iterable[Event]:
         """Give what has been added since the last call, by life and time. Raises OSError."""
-        for path in self._paths():
-            match = _FILE.fullmatch(path.name)
-            if match is None or path in self._readers:
-                continue
-            if self._chosen.fits(int(match["rank"]), match["name"]):
-                self._readers[path] = LogReader(path)
+        for log in rank_logs(self._folder):
+            if log.path not in self._readers and self._chosen.fits(log.rank, log.name):
+                self._readers[log.path] = LogReader(log)
         return heapq.merge(*(reader.events() for reader in self._readers.values()))
 
     def headed(self, events: Iterable[Event]) -> Iterator[tuple[Event | None, str]]:
@@ -139,9 +129,6 @@ class MergedLogs:
                 self._life = key
                 yield None, _heading(key, lives)
             yield event, event.text()
-
-    def _paths(self) -> list[Path]:
-        return sorted((self._folder.path / "logs").glob("rank-*.log"))
 
 
 def last_events(events: Iterable[Event], count: int | None) -> list[Event]:

@@ -6,8 +6,10 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from hybridjob.jobfolder import tail_of
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
 _TAIL_BYTES = 64 * 1024
@@ -76,18 +78,18 @@ def _speed(steps: Sequence[dict[str, Any]]) -> float | None:
 def _tail(path: Path) -> list[dict[str, Any]]:
     """Read the last whole lines. One that is cut by a crash, in the middle, is passed over."""
     try:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - _TAIL_BYTES))
-            text = file.read().decode("utf-8", errors="replace")
+        text, is_all = tail_of(path, _TAIL_BYTES)
     except FileNotFoundError:
         return []
-    found = []
-    for line in text.split("\n")[1 if size > _TAIL_BYTES else 0 : -1]:
+    return list(metric_lines(text.split("\n")[0 if is_all else 1 : -1]))
+
+
+def metric_lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Read lines of metrics.jsonl; one that was cut where a node was lost is passed over."""
+    for line in lines:
         try:
             value = json.loads(line)
         except ValueError:
             continue
         if isinstance(value, dict) and "step" in value and "time" in value:
-            found.append(value)
-    return found
+            yield value
