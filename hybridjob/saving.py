@@ -78,10 +78,8 @@ class Saving:
     def restored(self, folder: Path, manifest: Manifest) -> None:
         """Go on from a checkpoint: the next ones may be deltas to the same base."""
         self._durable_step = manifest.step
-        if manifest.base is None:
-            self._base = Base(folder.name, _table_files(manifest.files))
-        else:
-            self._base = Base(manifest.base, manifest.base_files, manifest.deltas)
+        tables = [file for file in manifest.whole_files if shard_name(file.name) is not None]
+        self._base = Base(manifest.base_folder(folder).name, tables, manifest.deltas)
 
     def take(self, message: Boundary | Saved | Woken) -> None:
         """Take a trainer's word, or that a call was answered, and do what can be done now."""
@@ -180,7 +178,6 @@ class Saving:
         manifest = self._manifest(write, [file for one in results for file in one.files])
         self._folder.check_newest(self._generation)
         folder = publish(write.draft, manifest)
-        self._durable_step = manifest.step
         self.restored(folder, manifest)
         config = self._job.checkpoint
         try:
@@ -253,7 +250,3 @@ class Saving:
 
     def _resume(self) -> None:
         remote.call_each(self._world, self._world.layout.trainer_ranks, mailbox.resume)
-
-
-def _table_files(files: list[FileEntry]) -> list[FileEntry]:
-    return [file for file in files if shard_name(file.name) is not None]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from hybridjob.tables.wire import ROWS, compact, joined
+from hybridjob.tables.wire import joined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,27 +56,14 @@ class Block:
             self._kernels.of_sums(gradient[slot.begin : slot.end], slot.dim, bag, slot.pooling)
         pooled = [gradient[slot.begin : slot.end] for slot in _runs(plan.pooled)]
         rows = [self._of_rows(number, gradient) for number in range(len(plan.tables))]
-        cuts = [
-            [one.dealt.cuts[server] * one.dim for one in plan.tables]
-            for server in range(len(plan.questions) + 1)
-        ]
-        return [
-            compact(
-                joined(
-                    [
-                        *pooled,
-                        *(
-                            one[low:high]
-                            for one, low, high in zip(
-                                rows, cuts[server], cuts[server + 1], strict=True
-                            )
-                        ),
-                    ],
-                    torch.float32,
-                )
-            )
-            for server in range(len(plan.questions))
-        ]
+        found = []
+        for server in range(len(plan.questions)):
+            parts = list(pooled)
+            for table, gradient_of_rows in zip(plan.tables, rows, strict=True):
+                low, high = table.dealt.cuts[server : server + 2]
+                parts.append(gradient_of_rows[low * table.dim : high * table.dim])
+            found.append(joined(parts, torch.float32))
+        return found
 
     def _gradient(self, scale: float) -> Tensor:
         if self.leaf.grad is None:
@@ -123,28 +110,19 @@ class Block:
         return block
 
     def _place_sums(self, sums: list[Tensor], block: Tensor) -> None:
-        if len(sums) == 1:
-            begin = 0
-            for slot in self.plan.pooled:
-                size = slot.end - slot.begin
-                block[slot.begin : slot.end] = sums[0][begin : begin + size]
-                begin += size
-            return
+        """Put pooled vectors into their places: those of one server are finished already."""
         total = sums[0]
         for one in sums[1:]:
             total = total.add_(one)
         begin = 0
         for slot in self.plan.pooled:
-            size = slot.end - slot.begin
-            bag = self.plan.batch.features[slot.name]
-            self._kernels.finish(
-                total[begin : begin + size],
-                slot.dim,
-                bag,
-                slot.pooling,
-                block[slot.begin : slot.end],
-            )
-            begin += size
+            part, place = total[begin : begin + slot.end - slot.begin], block[slot.begin : slot.end]
+            begin += len(part)
+            if len(sums) == 1:
+                place.copy_(part)
+            else:
+                bag = self.plan.batch.features[slot.name]
+                self._kernels.finish(part, slot.dim, bag, slot.pooling, place)
 
 
 def _runs(slots: Sequence[Slot]) -> list[Slot]:
@@ -157,6 +135,3 @@ def _runs(slots: Sequence[Slot]) -> list[Slot]:
         else:
             found.append(slot)
     return found
-
-
-__all__ = ["ROWS", "Block"]
