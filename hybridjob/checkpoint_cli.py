@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from hybridjob.checkpoint.export import Format, export_checkpoint
 from hybridjob.checkpoint.manifest import (
     all_checkpoints,
     newest_valid,
@@ -18,23 +17,32 @@ from hybridjob.checkpoint.manifest import (
     verify,
 )
 from hybridjob.errors import CheckpointError, ConfigError
+from hybridjob.runs.find import find_run
+from hybridjob.runs.outside import runner
+from hybridjob.runs_cli import RUNS, RunsFolder
+
+if TYPE_CHECKING:
+    from hybridjob.checkpoint.export import Format
 
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     help="List, verify and export checkpoints.",
 )
-_Folder = Annotated[
-    Path,
+_Where = Annotated[
+    str,
     typer.Argument(
-        metavar="DIR", help="A job's folder, its checkpoints folder, or one checkpoint."
+        metavar="RUN",
+        help="A job's id, a run's name, a path of either, of a checkpoints folder, or of one "
+        "checkpoint.",
     ),
 ]
 
 
 @app.command("ls")
-def list_checkpoints(folder: _Folder) -> None:
+def list_checkpoints(where: _Where, *, runs: RunsFolder = RUNS) -> None:
     """List checkpoints, oldest first."""
+    folder = _folder_of(where, runs)
     table = Table(show_edge=False, pad_edge=False)
     for heading in ("checkpoint", "step", "epoch", "servers", "trainers", "MB", "age", "base"):
         table.add_column(heading, justify="left" if heading == "checkpoint" else "right")
@@ -62,8 +70,9 @@ def list_checkpoints(folder: _Folder) -> None:
 
 
 @app.command("verify")
-def verify_checkpoints(folder: _Folder) -> None:
+def verify_checkpoints(where: _Where, *, runs: RunsFolder = RUNS) -> None:
     """Read every byte of every checkpoint; exit with 1 if any is damaged."""
+    folder = _folder_of(where, runs)
     damaged = 0
     for one in _checkpoints(folder):
         try:
@@ -81,22 +90,34 @@ def verify_checkpoints(folder: _Folder) -> None:
 
 @app.command("export")
 def export(
-    folder: _Folder,
+    where: _Where,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="A new folder for the files.")],
     *,
     kind: Annotated[
         str, typer.Option("--format", metavar="safetensors|parquet", help="Of the tables.")
     ] = "safetensors",
+    runs: RunsFolder = RUNS,
 ) -> None:
     """Write the newest good checkpoint's tables and dense layers as plain files."""
+    # numpy and pyarrow: not for all commands
+    from hybridjob.checkpoint.export import export_checkpoint  # noqa: PLC0415
+
     kinds: dict[str, Format] = {"safetensors": "safetensors", "parquet": "parquet"}
     if kind not in kinds:
         raise ConfigError(f"--format is {kind!r}, but must be safetensors or parquet")
-    chosen, damage = _newest(folder)
+    chosen, damage = _newest(_folder_of(where, runs))
     for line in damage:
         typer.echo(f"passed over: {line}", err=True)
     for file in export_checkpoint(chosen, read_manifest(chosen), out, kinds[kind]):
         typer.echo(file)
+
+
+def _folder_of(where: str, runs: Path) -> Path:
+    """Give the folder that a person means: of a checkpoint, of several, or of a job."""
+    path = Path(where)
+    if (path / "manifest.json").exists() or all_checkpoints(_parent(path)):
+        return path
+    return find_run(where, runs, run=runner()).folder.path
 
 
 def _newest(folder: Path) -> tuple[Path, list[str]]:
@@ -116,7 +137,7 @@ def _checkpoints(folder: Path) -> list[Path]:
     found = all_checkpoints(_parent(folder))
     if not found:
         raise CheckpointError(
-            f"{folder} has no checkpoint: give a job's folder, such as runs/NAME/JOBID"
+            f"{folder} has no checkpoint yet: see checkpoint.every_minutes and its log"
         )
     return found
 

@@ -20,6 +20,7 @@ from hybridjob.launch import (
     launch,
     script_of,
 )
+from hybridjob.runs.phrases import counted
 from slurm.errors import SlurmError
 
 if TYPE_CHECKING:
@@ -160,8 +161,8 @@ def start(
     folder = JobFolder(job.run_path / submitted.job_id)
     layout = job.layout
     console.print(
-        f"job {submitted.job_id}: 1 master, {_count(layout.num_servers, 'server')}, "
-        f"{_count(layout.num_trainers, 'trainer')}\nrun folder: {folder.path}",
+        f"job {submitted.job_id}: 1 master, {counted(layout.num_servers, 'server')}, "
+        f"{counted(layout.num_trainers, 'trainer')}\nrun folder: {folder.path}",
         highlight=False,
         soft_wrap=True,
     )
@@ -195,10 +196,6 @@ def _follow(submitted: Any, folder: Any, console: Console, *, ends_with_us: bool
                 f"hybridjob cancel {submitted.job_id} ends it"
             )
         return _DETACHED
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def _give_up(error: HybridjobError) -> NoReturn:

@@ -18,6 +18,7 @@ from rich.table import Table
 from hybridjob.failures import Failure, read_failure
 from hybridjob.jobfolder import read_json
 from hybridjob.logs import without_date
+from hybridjob.runs.phrases import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +90,7 @@ def summary_table(summary: dict[str, Any]) -> Table:
         **{f"test {name}": _number(value) for name, value in summary["test"].items()},
         "samples": f"{summary['samples']:,}",
         "samples/s": f"{summary['samples_per_s']:,.0f}",
-        "wall time": f"{summary['wall_s']:.1f} s",
+        "wall time": duration(summary["wall_s"]),
         "servers, trainers": f"{summary['servers']}, {summary['trainers']}",
         "bytes in tables": f"{summary['table_bytes']:,}",
         **_where_time_went(summary.get("seconds", {})),

@@ -25,7 +25,7 @@ def write_failed_summary(folder: JobFolder, name: str, failure: Failure, *, requ
         "name": name,
         "cause": str(failure),
         "detail": failure.detail,
-        "generations": folder.generations(),
+        "generations": len(folder.generations()),
         "requeues": requeues,
     }
     with told_if_unwritable(folder.summary, f"; the run has failed: {failure}"):

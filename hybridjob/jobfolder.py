@@ -88,9 +88,10 @@ class JobFolder:
         """List the first causes of the generations of a life that have failed."""
         return sorted((self.path / "failures").glob(f"gen-{life}.*.json"))
 
-    def generations(self) -> int:
-        """Count the generations of all lives that have begun."""
-        return len(list((self.path / "rendezvous").glob("gen-*.json")))
+    def generations(self) -> set[str]:
+        """Name the generations of all lives in which the master was to be met."""
+        paths = (self.path / "rendezvous").glob("gen-*.json")
+        return {path.stem.removeprefix("gen-") for path in paths}
 
     def check_newest(self, generation: str) -> None:
         """Raise PeerError if a newer generation has begun: this one must write nothing more.

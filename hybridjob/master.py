@@ -48,7 +48,6 @@ class Master:
     def __init__(self, job: Job, world: World, folder: JobFolder, generation: str) -> None:
         self._job, self._world, self._folder = job, world, folder
         self._generation = generation
-        self._started = time.time()
         self._scores: dict[str, float] = {}
         self._phases = Phases()
         self._finished: dict[int, Finished] = {}
@@ -67,10 +66,11 @@ class Master:
         self._saving.tables = tables
         restored = self._create_tables(tables)
         self._begin(schema, tables, restored.folder)
+        began = time.monotonic()
         with MetricsWriter(self._folder) as metrics:
             self._watch(metrics)
         if not self._left:
-            self._write_summary(restored.table_bytes)
+            self._write_summary(restored, training_s=time.monotonic() - began)
         ranks = range(1, self._world.layout.num_tasks)
         remote.call_each(self._world, ranks, mailbox.stop, not self._left)
         return not self._left
@@ -80,7 +80,14 @@ class Master:
         if restored.folder is not None and restored.manifest is not None:
             self._saving.restored(restored.folder, restored.manifest)
         rows = sum(table.num_embeddings for table in tables)
-        what = {"tables": len(tables), "rows": rows, "table_bytes": restored.table_bytes}
+        what = {
+            "tables": len(tables),
+            "rows": rows,
+            "table_bytes": restored.table_bytes,
+            "generation": self._generation,
+            "from_step": restored.step,
+            "passed_over": restored.damage,
+        }
         write_atomically(self._folder.tables, json.dumps(what) + "\n")
         log_event(
             logger, "tables ready", tables=len(tables), rows=rows, mb=restored.table_bytes / 1e6,
@@ -147,7 +154,7 @@ class Master:
             f"(training.stall_timeout_s), waiting for {', '.join(waiting)}"
         )
 
-    def _write_summary(self, table_bytes: int) -> None:
+    def _write_summary(self, restored: Restored, *, training_s: float) -> None:
         finished = [self._finished[index] for index in sorted(self._finished)]
         if finished[0].step == 0:
             raise DataError("the training data has no rows: see data.path and data.test_fraction")
@@ -164,7 +171,8 @@ class Master:
             )
         )
         step = finished[0].step
-        wall_s = time.time() - self._started
+        lives = read_lives(self._folder)
+        wall_s = time.time() - lives[0].time
         samples = finished[0].samples
         summary = {
             "state": "completed",
@@ -173,14 +181,15 @@ class Master:
             "final_loss": finished[0].loss if math.isfinite(finished[0].loss) else None,
             "test": self._scores,
             "samples": samples,
-            "samples_per_s": round(samples / max(wall_s, 1e-9), 1),
+            "samples_per_s": round((samples - restored.samples) / max(training_s, 1e-9), 1),
             "skipped_rows": sum(one.skipped_rows for one in finished),
-            "generations": self._folder.generations(),
-            "requeues": len({one.life for one in read_lives(self._folder)}) - 1,
+            "generations": len(self._folder.generations()),
+            "requeues": len({one.life for one in lives}) - 1,
             "wall_s": round(wall_s, 3),
             "servers": self._world.layout.num_servers,
             "trainers": self._world.layout.num_trainers,
-            "table_bytes": table_bytes,
+            "table_bytes": restored.table_bytes,
+            "passed_over": restored.damage,
             "seconds": {name: round(value, 3) for name, value in self._phases.take().items()},
             "state_digest": state_digest(sums, digests.pop(), step),
         }

@@ -7,7 +7,7 @@ meanwhile. What any of them finds damaged sends all to the next older checkpoint
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hybridjob import remote
@@ -37,11 +37,25 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Restored:
-    """Where the run goes on; no folder: at step 0. table_bytes: of all servers."""
+    """Where the run goes on; no folder: at step 0.
+
+    table_bytes: of all servers. damage: of the checkpoints that were passed over.
+    """
 
     table_bytes: int
     folder: Path | None = None
     manifest: Manifest | None = None
+    damage: list[str] = field(default_factory=list)
+
+    @property
+    def step(self) -> int:
+        """The step that training goes on from."""
+        return 0 if self.manifest is None else self.manifest.step
+
+    @property
+    def samples(self) -> int:
+        """The samples trained on before."""
+        return 0 if self.manifest is None else self.manifest.samples
 
 
 def restore(job: Job, world: World, tables: list[Table], checkpoints: Path) -> Restored:
@@ -63,7 +77,7 @@ def restore(job: Job, world: World, tables: list[Table], checkpoints: Path) -> R
         lost = step_of(folders[0]) - manifest.step
         more = {"lost_steps": lost} if lost else {}
         log_event(logger, "going on from a checkpoint", folder=folder, step=manifest.step, **more)
-        return Restored(table_bytes, folder, manifest)
+        return Restored(table_bytes, folder, manifest, damage)
     if not damage:
         log_event(logger, "no checkpoint yet: beginning at step 0")
     elif job.checkpoint.restart_from_zero:
@@ -75,7 +89,7 @@ def restore(job: Job, world: World, tables: list[Table], checkpoints: Path) -> R
         )
     else:
         raise none_verifies(damage)
-    return Restored(_create(job, world, tables, None))
+    return Restored(_create(job, world, tables, None), damage=damage)
 
 
 def _create(

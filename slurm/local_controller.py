@@ -134,7 +134,11 @@ class Controller:
 
     def _watch(self) -> bool:
         """Look at everything once; return whether any task is still running."""
-        if self._signalled or self._submitter_is_gone():
+        if self._signalled:
+            self._end("CANCELLED")
+        elif self._ending_as is None and self._submitter_is_gone():
+            gone = "the process that submitted it, with which it ends, was killed"
+            self._cause = {"rank": None, "exit_code": None, "error": gone}
             self._end("CANCELLED")
         if self._collect():
             self._write_state()

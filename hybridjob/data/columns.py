@@ -34,15 +34,15 @@ class NumericColumn(_NamedColumn):
     """
 
     transform: Literal["none", "log1p", "standard"] = "none"
-    mean: float = 0.0
-    std: float = Field(default=1.0, gt=0)
+    mean: float | None = None
+    std: float | None = Field(default=None, gt=0)
     missing: float = 0.0
 
     @model_validator(mode="after")
     def _check(self) -> NumericColumn:
-        if self.transform == "standard" and not {"mean", "std"} <= self.model_fields_set:
+        if self.transform == "standard" and (self.mean is None or self.std is None):
             raise ValueError('transform = "standard" needs mean and std')
-        if self.transform != "standard" and {"mean", "std"} & self.model_fields_set:
+        if self.transform != "standard" and (self.mean is not None or self.std is not None):
             raise ValueError('mean and std are only for transform = "standard"')
         return self
 
@@ -80,7 +80,7 @@ class CategoricalColumn(_NamedColumn):
             raise ValueError(
                 'encode = "vocabulary" counts its ids itself: leave num_embeddings out'
             )
-        if self.encode != "vocabulary" and {"vocabulary", "min_count"} & self.model_fields_set:
+        if self.encode != "vocabulary" and (self.vocabulary is not None or self.min_count > 1):
             raise ValueError('vocabulary and min_count are only for encode = "vocabulary"')
         if self.encode == "identity" and self.missing == "id":
             raise ValueError('encode = "identity" has no id for missing values: "empty" or "bad"')

@@ -35,7 +35,7 @@ def encode_numeric(column: NumericColumn, cells: Any, faults: Faults) -> NDArray
     )
     if column.transform == "log1p":
         numbers = np.copysign(np.log1p(np.abs(numbers)), numbers)
-    elif column.transform == "standard":
+    elif column.mean is not None and column.std is not None:
         numbers = (numbers - column.mean) / column.std
     missing = np.isnan(numbers)
     # A bad row's value is thrown away with its row: keep the cast from warning about it.

@@ -82,10 +82,10 @@ def judge_config(job: Job, config: Mapping[str, str]) -> list[Finding]:
     else:
         select = config.get("SelectType", "unknown")
         findings.append(ok("het jobs", f"allowed ({scheduler}, {select})"))
-    if job.checkpoint.every_steps == 0:
+    if job.checkpoint.every_steps == 0 and job.checkpoint.every_minutes == 0:
         findings.append(
-            warn("checkpoints", "checkpoint.every_steps is 0: a lost node loses all the work",
-                 "set checkpoint.every_steps to some minutes' worth of steps")
+            warn("checkpoints", "every_steps and every_minutes are 0: a lost node loses all work",
+                 "set checkpoint.every_minutes, such as 10")
         )  # fmt: skip
     return findings
 

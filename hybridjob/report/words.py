@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from hybridjob.report.generations import hosts_of
-from hybridjob.runs.phrases import counted
+from hybridjob.runs.phrases import counted, duration, in_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +50,7 @@ def tiles(facts: Facts) -> list[tuple[str, str, str]]:
     if metrics.median_speed is not None:
         found.append(("samples/s", f"{metrics.median_speed:,.0f}", "median over the run"))
     if facts.start is not None and facts.end is not None:
-        found.append(("time", span(facts.end - facts.start), "first start to last sign"))
+        found.append(("time", duration(facts.end - facts.start), "first start to last sign"))
     found.append(_troubles(facts))
     if facts.balance is not None or "table_bytes" in summary:
         found.append(_memory(facts))
@@ -67,9 +67,13 @@ def _troubles(facts: Facts) -> tuple[str, str, str]:
 
 def _memory(facts: Facts) -> tuple[str, str, str]:
     if "table_bytes" in facts.summary:
-        return ("tables", size(facts.summary["table_bytes"]), "in the servers' memory")
+        return ("tables", in_bytes(facts.summary["table_bytes"]), "in the servers' memory")
     assert facts.balance is not None  # noqa: S101 - the caller has looked
-    return ("tables", size(sum(facts.balance.totals)), f"in step {facts.balance.step:,}'s files")
+    return (
+        "tables",
+        in_bytes(sum(facts.balance.totals)),
+        f"in step {facts.balance.step:,}'s files",
+    )
 
 
 def resources(facts: Facts) -> Rows:
@@ -92,9 +96,9 @@ def resources(facts: Facts) -> Rows:
                 str(memory),
                 str(limit),
                 usage.nodes if usage else "-",
-                span(usage.elapsed_s) if usage else "-",
-                span(usage.cpu_s) if usage else "-",
-                size(usage.max_rss) if usage and usage.max_rss else "-",
+                duration(usage.elapsed_s) if usage else "-",
+                duration(usage.cpu_s) if usage else "-",
+                in_bytes(usage.max_rss) if usage and usage.max_rss else "-",
             ]
         )
     return rows
@@ -144,23 +148,3 @@ def moment(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def span(seconds: float) -> str:
-    """Write a duration in its two largest units."""
-    whole = round(seconds)
-    days, hours, minutes = whole // 86_400, whole // 3600 % 24, whole // 60 % 60
-    if days:
-        return f"{days} d {hours} h"
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {whole % 60} s" if minutes else f"{seconds:.1f} s"
-
-
-def size(number: float) -> str:
-    """Write bytes in the unit that suits them."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if number < 1000:  # noqa: PLR2004 - kilo
-            return f"{number:.3g} {unit}"
-        number /= 1000
-    return f"{number:.3g} TB"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _TAIL_BYTES = 8192
 _SIGNALS = {
-    "SIGUSR2": "the time limit was near",
+    "SIGUSR2": "warned by USR2, which Slurm sends when the time limit is near",
     "SIGTERM": "Slurm ended it (preemption, or scontrol requeue)",
     "SIGINT": "it was interrupted",
 }
@@ -27,8 +27,10 @@ _SIGNALS = {
 def first_cause(facts: Facts, seen: Seen) -> dict[str, Any] | None:
     """Give the first cause of a run that has not ended well: text, rank, role, host, generation.
 
-    None for a run that goes on, is complete or was cancelled.
+    None for a run that goes on, is complete or was cancelled by a person.
     """
+    if seen.state is RunState.CANCELLED and seen.local is not None and seen.local.cause_error:
+        return _of_no_rank(seen.local.cause_error)
     if seen.state not in (RunState.FAILED, RunState.TIMEOUT, RunState.LOST):
         return None
     summary = facts.brief.summary or {}
@@ -44,7 +46,10 @@ def first_cause(facts: Facts, seen: Seen) -> dict[str, Any] | None:
             "host": failure.host,
             "generation": generation,
         }
-    text = summary.get("cause") or _unsaid(facts, seen)
+    return _of_no_rank(summary.get("cause") or _unsaid(facts, seen))
+
+
+def _of_no_rank(text: str) -> dict[str, Any]:
     return {"text": text, "rank": None, "role": None, "host": None, "generation": None}
 
 

@@ -54,10 +54,15 @@ class Brief:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """All that one run's folder says. job: None where there is no readable job file."""
+    """All that one run's folder says.
+
+    job: None where there is no job file, or none that is understood: job_problem says why.
+    tables: what the servers hold, and since when: what the master writes once they are made.
+    """
 
     brief: Brief
     job: Job | None
+    job_problem: str | None
     lives: list[Life]
     leaves: list[Leave]
     generations: int
@@ -65,6 +70,11 @@ class Facts:
     checkpoints: list[SavedCheckpoint]
     ranks: list[RankRecord]
     tables: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def newest_start(self) -> RankRecord | None:
+        """The rank whose worker began last: it is of the newest generation."""
+        return max(self.ranks, key=lambda one: one.started, default=None)
 
 
 @contextlib.contextmanager
@@ -111,15 +121,18 @@ def read_facts(run: Run) -> Facts:
     """Read all that a run's folder says. Raises RunError if it cannot be read."""
     brief, folder = read_brief(run), run.folder
     with _reading(folder):
+        ranks = read_ranks(folder)
+        job, job_problem = _job(folder)
         return Facts(
             brief=brief,
-            job=_job(folder),
+            job=job,
+            job_problem=job_problem,
             lives=read_lives(folder),
             leaves=read_leaves(folder),
-            generations=folder.generations(),
+            generations=len(folder.generations() | {one.generation for one in ranks}),
             failures=_failures(folder),
             checkpoints=[_saved(path) for path in all_checkpoints(folder.checkpoints)],
-            ranks=read_ranks(folder),
+            ranks=ranks,
             tables=read_json(folder.tables) or {},
         )
 
@@ -133,14 +146,14 @@ def note_cancelled(run: Run, *, seen: bool) -> None:
     write_atomically(run.folder.cancelled, json.dumps(note) + "\n")
 
 
-def _job(folder: JobFolder) -> Job | None:
-    """Read the job file; None where it is missing or of another version of hybridjob."""
+def _job(folder: JobFolder) -> tuple[Job | None, str | None]:
+    """Read the job file, or tell what is wrong; it may be of another version of hybridjob."""
     if not folder.job_file.exists():
-        return None
+        return None, None
     try:
-        return load_job(folder.job_file)
-    except ConfigError:
-        return None
+        return load_job(folder.job_file), None
+    except ConfigError as error:
+        return None, str(error)
 
 
 def _cancelled(folder: JobFolder) -> Literal["asked", "seen"] | None:

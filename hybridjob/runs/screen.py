@@ -44,6 +44,8 @@ def _facts(values: dict[str, Any], now: float) -> Iterator[tuple[str, str]]:
     for one in values["requeues"][-_MOST_REQUEUES:]:
         yield "requeued", f"{clock(one['time'], now)} at step {one['step']:,}: {one['why']}"
     yield "saved", _saved(values, now)
+    for damage in values["passed_over"]:
+        yield "damaged", f"{damage}. It was passed over"
     yield from _what_it_is(values)
     yield "folder", values["folder"]
 
@@ -57,6 +59,8 @@ def _news(values: dict[str, Any], now: float) -> Iterator[tuple[str, str]]:
         yield "healed", values["healed"]
     if values["problem"]:
         yield "note", f"{values['problem']}. This is what the run folder knows"
+    if values["job_file_problem"]:
+        yield "note", f"its job file is not understood: {values['job_file_problem']}"
     if values["state"] in ("pending", "requeued"):
         yield "waits", _waits(values, now)
 
@@ -64,6 +68,8 @@ def _news(values: dict[str, Any], now: float) -> Iterator[tuple[str, str]]:
 def _numbers(values: dict[str, Any], now: float) -> Iterator[tuple[str, str]]:
     if values["step"] is not None:
         yield "progress", _progress(values, now)
+    if values["recovering"] is not None:
+        yield "recovers", _recovery(values["recovering"], now)
     if values["test"]:
         yield "test", "  ".join(f"{name} {value:.4f}" for name, value in values["test"].items())
     time = _time(values, now)
@@ -108,6 +114,12 @@ def _progress(values: dict[str, Any], now: float) -> str:
     if values["state"] != "completed" and values["progress_time"] is not None:
         text += f"   {duration(now - values['progress_time'])} ago"
     return text
+
+
+def _recovery(recovering: dict[str, Any], now: float) -> str:
+    since = duration(now - recovering["since"])
+    generation, step = recovering["generation"], recovering["from_step"]
+    return f"generation {generation} goes on from step {step:,}, begun {since} ago"
 
 
 def _time(values: dict[str, Any], now: float) -> str:

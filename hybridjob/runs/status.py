@@ -34,9 +34,12 @@ def status_values(facts: Facts, seen: Seen, now: float) -> dict[str, Any]:
         "slurm_state": None if brief.local else seen.job_state.value,
         "problem": seen.problem,
         "healed": seen.healed,
+        "job_file_problem": facts.job_problem,
         "cause": first_cause(facts, seen),
         "last_failure": str(facts.failures[-1][1]) if facts.failures else None,
         **_progress(facts, seen, now),
+        "recovering": _recovering(facts, seen),
+        "passed_over": facts.tables.get("passed_over", []),
         **_waiting(facts, seen),
         **_time(seen, now),
         "lives": brief.num_lives,
@@ -56,7 +59,7 @@ def status_values(facts: Facts, seen: Seen, now: float) -> dict[str, Any]:
 def _progress(facts: Facts, seen: Seen, now: float) -> dict[str, Any]:
     summary, progress = facts.brief.summary or {}, facts.brief.progress
     complete = summary.get("state") == "completed"
-    running = seen.state is RunState.RUNNING and progress is not None
+    running = seen.state is RunState.RUNNING and _recovering(facts, seen) is None
     return {
         "step": summary["final_step"] if complete else progress and progress.step,
         "of_steps": progress and progress.of_steps,
@@ -68,6 +71,22 @@ def _progress(facts: Facts, seen: Seen, now: float) -> dict[str, Any]:
         "seconds_to_end": progress.seconds_to_end(now) if progress and running else None,
         "test": summary["test"] if complete else (progress.test if progress else {}),
         "state_digest": summary.get("state_digest"),
+    }
+
+
+def _recovering(facts: Facts, seen: Seen) -> dict[str, Any] | None:
+    """Tell since when, and from which step, a new generation goes on; None once it reports."""
+    newest, progress = facts.newest_start, facts.brief.progress
+    if seen.state is not RunState.RUNNING or newest is None or progress is None:
+        return None
+    if progress.time >= newest.started:
+        return None
+    known = facts.tables.get("generation") == newest.generation
+    saved = facts.checkpoints[-1].step if facts.checkpoints else 0
+    return {
+        "generation": newest.generation,
+        "since": newest.started,
+        "from_step": facts.tables["from_step"] if known else saved,
     }
 
 

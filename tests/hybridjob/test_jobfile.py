@@ -1,11 +1,14 @@
 """Reading the job file, its overrides, and what a person is told of mistakes."""
 
+from pathlib import Path
+
 import pytest
 import tomlkit
 
 from hybridjob.errors import ConfigError
 from hybridjob.jobfile import dump_job, load_job, parse_job
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 MINIMAL = """
 name = "run"
 [data]
@@ -113,6 +116,14 @@ def test_a_file_that_is_missing_or_no_toml_is_named(tmp_path):
 
 def test_memory_is_given_once(tmp_path):
     assert "exclude each other" in mistakes(tmp_path, "ps.mem=4G", "ps.mem_per_cpu=1G")
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
+def test_each_example_once_resolved_reads_back_the_same(example):
+    job = load_job(example, ["data.path=/there"] if example.stem == "criteo" else [])
+    assert parse_job(tomlkit.parse(dump_job(job)).unwrap(), source="again") == job
+    # What a worker is given: see hybridjob.task.
+    assert parse_job(job.model_dump(mode="json", exclude_defaults=True), source="again") == job
 
 
 def test_the_resolved_job_file_reads_back_the_same(tmp_path):

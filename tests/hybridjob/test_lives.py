@@ -51,7 +51,7 @@ def test_an_older_generation_finds_that_a_newer_one_has_taken_over(folder):
     folder.endpoint("1.0.0").write_text("{}")
     with pytest.raises(PeerError, match=r"generation 1\.0\.0 has taken over from 0\.0\.10"):
         folder.check_newest("0.0.10")
-    assert folder.generations() == 4
+    assert len(folder.generations()) == 4
 
 
 def test_the_folder_is_for_its_owner_alone(folder):

@@ -269,5 +269,6 @@ def test_no_task_outlives_the_submitter(tmp_path, number):
     os.killpg(submitter.pid, number)  # as a terminal does on Ctrl-C
     submitter.wait(DEADLINE_S)
     eventually(lambda: '"CANCELLED"' in state_file.read_text(), "the job is cancelled")
+    assert "the process that submitted it, with which it ends, was killed" in state_file.read_text()
     eventually(lambda: processes_of(str(tmp_path)) == [], "no process is left")
     submitter.stdout.close()

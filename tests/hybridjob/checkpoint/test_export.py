@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from hybridjob.checkpoint.files import write_tensors
 from hybridjob.checkpoint.manifest import Manifest, begin_draft, draft_of, publish, read_manifest
 from hybridjob.checkpoint_cli import app
-from hybridjob.errors import CheckpointError
+from hybridjob.errors import CheckpointError, RunError
 
 ROWS = torch.arange(35.0).reshape(7, 5)
 
@@ -89,8 +89,21 @@ def test_a_folder_that_exists_is_not_written_into(job_folder):
 
 
 def test_a_folder_without_checkpoints_is_one_message(tmp_path):
-    with pytest.raises(CheckpointError, match="has no checkpoint: give a job's folder"):
+    with pytest.raises(RunError, match="there is no run"):
         CliRunner().invoke(app, ["ls", str(tmp_path)], catch_exceptions=False)
+
+
+def test_a_run_is_named_as_everywhere(tmp_path, job_folder):
+    own = tmp_path / "runs" / "clicks" / "67"
+    own.mkdir(parents=True)
+    (own / "job.toml").write_text('name = "clicks"\n')
+    arguments = ["ls", "clicks", "--runs", str(tmp_path / "runs")]
+    with pytest.raises(CheckpointError, match="clicks/67 has no checkpoint yet"):
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
+    (job_folder / "checkpoints").rename(own / "checkpoints")
+    done = run(*arguments)
+    assert done.exit_code == 0
+    assert "step-00000020" in done.stdout
 
 
 @pytest.mark.parametrize("kind", ["safetensors", "parquet"])

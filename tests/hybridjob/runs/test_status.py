@@ -5,10 +5,13 @@ import os
 import pytest
 
 from hybridjob.runs.facts import read_facts
-from hybridjob.runs.outside import look_closely
+from hybridjob.runs.outside import Seen, look_closely
 from hybridjob.runs.screen import status_lines
+from hybridjob.runs.state import RunState
 from hybridjob.runs.status import status_values
 from slurm.errors import CommandError
+from slurm.local_process import LocalState
+from slurm.state import JobState
 
 NOW = 1_800_000_000.0
 RUNNING = (
@@ -65,6 +68,34 @@ def test_a_running_job_tells_its_progress_and_both_ends(running, slurm_says):
     assert "tables 2.0 MB on 2 servers" in text
 
 
+def test_a_new_generation_that_has_not_reported_yet_has_no_end_in_sight(running, slurm_says):
+    running.folder.tables.write_text(
+        '{"table_bytes": 9, "generation": "0.0.1", "from_step": 150, "passed_over": ["bad chunk"]}'
+    )
+    for rank, name in enumerate(["master", "ps0"]):
+        running.rank(rank, name, generation="0.0.1", started=NOW - 4)
+    values = values_of(running, slurm_says(RUNNING))
+    assert values["seconds_to_end"] is None
+    assert values["generations"] == 2
+    text = " ".join(screen(values).split())
+    assert "recovers generation 0.0.1 goes on from step 150, begun 4 s ago" in text
+    assert "damaged bad chunk. It was passed over" in text
+
+
+def test_a_job_file_that_is_not_understood_is_said(running, slurm_says):
+    running.folder.job_file.write_text('name = "clicks"\n[data]\nformat = "papyrus"\n')
+    values = values_of(running, slurm_says(RUNNING))
+    assert "its job file is not understood" in " ".join(screen(values).split())
+    assert [one["name"] for one in values["ranks"]] == ["master", "ps0", "ps1", "trainer0"]
+
+
+def test_a_generation_that_has_reported_does_not_recover_any_more(running, slurm_says):
+    running.rank(0, "master", generation="0.0.1", started=NOW - 20)
+    values = values_of(running, slurm_says(RUNNING))
+    assert values["recovering"] is None
+    assert values["seconds_to_end"] is not None
+
+
 def test_each_rank_is_listed_with_host_and_state(running, slurm_says):
     values = values_of(running, slurm_says(RUNNING))
     ranks = [(one["name"], one["host"], one["state"]) for one in values["ranks"]]
@@ -115,6 +146,13 @@ def test_a_job_that_no_rank_could_speak_for_brings_the_last_line_of_a_log(make_r
     )
 
 
+def test_a_local_job_that_ended_with_its_submitter_says_so(running):
+    gone = LocalState(state=JobState.CANCELLED, cause_error="its submitter was killed")
+    seen = Seen(state=RunState.CANCELLED, job_state=JobState.CANCELLED, local=gone)
+    values = status_values(read_facts(running.run), seen, NOW)
+    assert values["cause"]["text"] == "its submitter was killed"
+
+
 def test_a_pending_job_says_why_it_waits_and_until_when(make_run, slurm_says):
     lines = (
         "67+0|PENDING|2027-01-15T08:30:00|1:00:00|0:00|cpu||Priority\n"
@@ -134,7 +172,10 @@ def test_a_requeued_job_says_why_its_last_life_ended(running, slurm_says):
     lines = RUNNING.replace("RUNNING", "PENDING").replace("|None", "|BeginTime")
     values = values_of(running, slurm_says(lines))
     assert values["state"] == "requeued"
-    assert values["requeued_because"] == "the time limit was near"
+    assert (
+        values["requeued_because"]
+        == "warned by USR2, which Slurm sends when the time limit is near"
+    )
     assert {one["state"] for one in values["ranks"]} == {"lost", "waiting"}
 
 
