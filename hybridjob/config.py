@@ -20,6 +20,7 @@ from pydantic import (
 
 from hybridjob.data.config import DataConfig
 from hybridjob.roles import Layout
+from hybridjob.schema import DataType
 from hybridjob.strict import Section
 from slurm.duration import parse_duration
 
@@ -145,6 +146,10 @@ class Model(Section):
     """`click` (DLRM-like), `tutorial`, or your own `package.module:function`."""
     options: dict[str, Any] = {}
     """Keyword arguments of the factory."""
+    table_data_type: DataType = "float32"
+    """In what the rows of tables are kept whose declaration does not say; `bfloat16` and `float16`
+    take half the memory. Computing, and the optimizer's state, stay float32; a changed row is
+    rounded up or down by chance, so that small changes are not lost."""
 
     @field_validator("factory")
     @classmethod
@@ -211,6 +216,9 @@ class Training(Section):
     """Where bags are pooled: on the `servers`, so that vectors travel, or on the `trainers`, so
     that distinct rows do; `auto`: for each table and batch what moves fewer bytes. The result is
     the same to the bit. Maxima are pooled on the trainers, with `torch` kernels all bags are."""
+    wire_data_type: DataType = "float32"
+    """In what rows, vectors and gradients travel between servers and trainers, rounded to nearest.
+    Not in float32, pool_on = "auto" may give other bits for another number of servers."""
     epochs: PositiveInt = 1
     """Passes over the training data."""
     max_steps: PositiveInt | None = None

@@ -11,6 +11,7 @@ from hybridjob.errors import ModelError
 _FILE_NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")
 Pooling = Literal["sum", "mean", "max"]
 Initial = Literal["normal", "uniform", "zeros"]
+DataType = Literal["float32", "float16", "bfloat16"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,9 +30,10 @@ class Schema:
 class Table:
     """One embedding table, named as in TorchRec's EmbeddingBagConfig.
 
-    num_embeddings x embedding_dim float32 values; `feature_names` share its rows, and each
-    feature's bag is pooled to one vector. Rows start as normal(0, initial_scale),
-    uniform(-initial_scale, initial_scale) or zeros.
+    num_embeddings x embedding_dim values; `feature_names` share its rows, and each feature's bag is
+    pooled to one vector. Rows start as normal(0, initial_scale), uniform(-initial_scale,
+    initial_scale) or zeros. data_type: in which rows are kept; None: the job file's
+    model.table_data_type. What is computed with them is float32 in any case.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Table:
     pooling: Pooling = "sum"
     initial: Initial = "normal"
     initial_scale: float = 1.0
+    data_type: DataType | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "feature_names", tuple(self.feature_names))
@@ -59,4 +62,9 @@ class Table:
         if self.pooling not in ("sum", "mean", "max"):
             raise ModelError(
                 f"table {self.name!r}: pooling is {self.pooling!r}, not sum, mean or max"
+            )
+        if self.data_type not in (None, "float32", "float16", "bfloat16"):
+            raise ModelError(
+                f"table {self.name!r}: data_type is {self.data_type!r}, not float32, float16 or "
+                "bfloat16"
             )

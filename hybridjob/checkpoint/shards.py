@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from hybridjob.checkpoint.files import Wanted, read_rows, read_tensors, write_tensors
+from hybridjob.checkpoint.files import (
+    Wanted,
+    read_places,
+    read_rows,
+    read_tensors,
+    write_tensors,
+)
 from hybridjob.checkpoint.header import Streamed
 from hybridjob.checkpoint.memory import fits
 from hybridjob.checkpoint.shard_names import ShardName, shard_name
@@ -108,12 +114,14 @@ def _load_rows(path: Path, entry: FileEntry, file: ShardName, shard: Shard) -> i
     except DamageError:
         raise
     except CheckpointError as error:
-        raise _other_optimizer(shard, error) from error
+        raise _unlike(path, shard, error) from error
     return high - low
 
 
 def _load_delta(path: Path, entry: FileEntry, shard: Shard) -> None:
     found = read_tensors(path, entry)
+    if "rows" in found and found["rows"].dtype != shard.rows.dtype:
+        raise _other_type(path, shard, found["rows"].dtype)
     ids = found.get("ids", torch.empty(0, dtype=torch.int64))
     low, high = (int(torch.searchsorted(ids, bound)) for bound in (shard.start, shard.stop))
     local = ids[low:high] - shard.start
@@ -122,6 +130,23 @@ def _load_delta(path: Path, entry: FileEntry, shard: Shard) -> None:
             raise _other_optimizer(shard, CheckpointError(f"{path} has no usable {name!r}"))
         tensor[local] = found[name][low:high]
     shard.mark_touched(local)
+
+
+def _unlike(path: Path, shard: Shard, error: CheckpointError) -> CheckpointError:
+    """Say what was changed since a file was written."""
+    rows = read_places(path).get("rows")
+    if rows is not None and rows.dtype != shard.rows.dtype:
+        return _other_type(path, shard, rows.dtype)
+    return _other_optimizer(shard, error)
+
+
+def _other_type(path: Path, shard: Shard, found: torch.dtype) -> CheckpointError:
+    was, wanted = (str(one).removeprefix("torch.") for one in (found, shard.rows.dtype))
+    return CheckpointError(
+        f"{path} holds the rows of table {shard.table.name!r} as {was}, but they are to be kept as "
+        f"{wanted}: a run keeps its type. Go on with model.table_data_type = {was!r} (or data_type "
+        "of the Table), or begin a new run"
+    )
 
 
 def _other_optimizer(shard: Shard, error: CheckpointError) -> CheckpointError:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hybridjob.doctor.finding import Finding
 
 _FLOAT = 4
+_VALUE = {"float32": 4, "float16": 2, "bfloat16": 2}
 _DIMENSIONS = {"tutorial": 16, "click": 16}
 _UNKNOWN_DIMENSION = 64
 # Python, torch and the buffers of requests, for each process that holds a shard.
@@ -42,7 +43,7 @@ def estimate_tables(job: Job) -> Estimate:
     return Estimate(
         rows=rows,
         dimension=width,
-        state_bytes=rows * _bytes_of_a_row(job.training.table_optimizer.name, width),
+        state_bytes=rows * _bytes_of_a_row(job, width),
         sure=sure and dimension is not None and not own_model,
     )
 
@@ -94,14 +95,10 @@ def _cardinalities(job: Job) -> tuple[list[int], bool]:
     return [size for size in sizes if size], all(sizes)
 
 
-def _bytes_of_a_row(optimizer: str, dimension: int) -> int:
-    numbers = {
-        "sgd": dimension,
-        "adagrad": 2 * dimension,
-        "rowwise_adagrad": dimension + 1,
-        "adam": 3 * dimension,
-    }
-    return _FLOAT * numbers[optimizer]
+def _bytes_of_a_row(job: Job, dimension: int) -> int:
+    state = {"sgd": 0, "adagrad": dimension, "rowwise_adagrad": 1, "adam": 2 * dimension}
+    row = _VALUE[job.model.table_data_type] * dimension
+    return row + _FLOAT * state[job.training.table_optimizer.name]
 
 
 def _assumed(estimate: Estimate) -> str:

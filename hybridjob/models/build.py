@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import traceback
 from collections.abc import Callable, Sequence
@@ -35,7 +36,11 @@ def build_model(model: Model, schema: Schema, *, seed: int) -> tuple[nn.Module, 
             f"the model factory {model.path} failed: {type(error).__name__}: {error}"
             f"{line_of(error)}"
         ) from error
-    return _checked(made, model.path)
+    module, tables = _checked(made, model.path)
+    return module, [
+        dataclasses.replace(table, data_type=table.data_type or model.table_data_type)
+        for table in tables
+    ]
 
 
 def _find(path: str) -> Factory:

@@ -82,7 +82,7 @@ class Block:
     def _assemble(self, answers: Sequence[Answer]) -> Tensor:
         plan = self.plan
         if not plan.tables and len(answers) == 1:
-            return answers[0].sums  # just what is wanted, without a copy
+            return answers[0].sums.float()  # just what is wanted; of float32 no copy
         block = torch.empty(plan.size)
         self._place_sums([answer.sums for answer in answers], block)
         begins = [0] * len(answers)
@@ -123,6 +123,8 @@ class Block:
             else:
                 bag = self.plan.batch.features[slot.name]
                 self._kernels.finish(part, slot.dim, bag, slot.pooling, place)
+                if self.plan.values != torch.float32:  # what one server would have sent
+                    place.copy_(place.to(self.plan.values))
 
 
 def _runs(slots: Sequence[Slot]) -> list[Slot]:

@@ -12,9 +12,10 @@ from hybridjob.phases import Phases
 from hybridjob.remote import start_call
 from hybridjob.tables import server as remote_server
 from hybridjob.tables.block import Block
+from hybridjob.tables.data_types import torch_type
 from hybridjob.tables.kernels import trainer_kernels
 from hybridjob.tables.plan import Planner
-from hybridjob.tables.wire import check_answer
+from hybridjob.tables.wire import check_answer, packed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,7 +48,10 @@ class TableClient:
         self._limit_s = training.stall_timeout_s
         self._kernels = trainer_kernels(training.kernels)
         self._servers = world.layout.server_ranks
-        self._planner = Planner(tables, len(self._servers), self._kernels, training.pool_on)
+        self._values = torch_type(training.wire_data_type)
+        self._planner = Planner(
+            tables, len(self._servers), self._kernels, training.pool_on, self._values
+        )
         self._partial = len(self._servers) > 1 and self._kernels.pools_on_servers
         self._pushes: deque[list[Pending]] = deque()
         self._lag = 0
@@ -74,7 +78,7 @@ class TableClient:
     def receive(self, asked: Asked) -> Block:
         """Wait for the rows. Raises TableError or PeerError."""
         answers: list[Answer] = [call.wait() for call in asked.calls]
-        sums = torch.float64 if self._partial else torch.float32
+        sums = torch.float64 if self._partial else self._values
         for server, (answer, question) in enumerate(
             zip(answers, asked.plan.questions, strict=True)
         ):
@@ -89,9 +93,10 @@ class TableClient:
 
         Waits only for those of earlier steps, until no more than so many steps are on their way.
         """
+        gradients, power = packed(block.gradients(scale), self._values)
         calls = [
-            self._start(rank, remote_server.push, gradient, step)
-            for rank, gradient in zip(self._servers, block.gradients(scale), strict=True)
+            self._start(rank, remote_server.push, gradient, step, power)
+            for rank, gradient in zip(self._servers, gradients, strict=True)
         ]
         self._pushes.append(calls)
         self._wait(most_on_their_way)

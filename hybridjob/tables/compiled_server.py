@@ -10,6 +10,7 @@ import torch
 
 from hybridjob.errors import TableError
 from hybridjob.tables import id_kernels, pooling_kernels
+from hybridjob.tables.data_types import bits_of
 from hybridjob.tables.lanes import groups_of
 from hybridjob.tables.wire import ROWS, cut
 from hybridjob.tables.workers import Workers
@@ -44,7 +45,10 @@ class CompiledServer:
     def answer(
         self, shards: Sequence[Shard], question: Question, *, partial: bool
     ) -> tuple[Tensor, Tensor]:
-        """Give pooled vectors (partial: float64 sums of this server's rows alone) and rows."""
+        """Give pooled vectors and rows, in the question's type.
+
+        partial: float64 sums of this server's rows alone instead of vectors.
+        """
         parts = cut(question)
         for one in parts:
             _check(shards[one.part.table], one)
@@ -52,13 +56,13 @@ class CompiledServer:
         for one in parts:
             sizes[one.part.width == ROWS] += one.size
         sums = torch.empty(sizes[0], dtype=torch.float64 if partial else torch.float32)
-        rows = torch.empty(sizes[1])
+        rows = torch.empty(sizes[1], dtype=question.values)
         ends = [0, 0]
         work: list[Callable[[], object]] = []
         for one in parts:
             is_rows = one.part.width == ROWS
             begin, ends[is_rows] = ends[is_rows], ends[is_rows] + one.size
-            out = (rows if is_rows else sums).numpy()[begin : begin + one.size]
+            out = bits_of(rows if is_rows else sums)[begin : begin + one.size]
             shard = shards[one.part.table]
             if is_rows:
                 work += self._gather(shard, one, out)
@@ -66,7 +70,7 @@ class CompiledServer:
                 mean = shard.table.pooling == "mean" and not partial
                 work += self._pool(shard, one, out, question.bags, mean=mean)
         self._workers.run(work)
-        return sums, rows
+        return sums if partial else sums.to(question.values), rows
 
     def _gather(self, shard: Shard, one: Cut, out: Any) -> list[Callable[[], object]]:
         flat, ids, dim = shard.flat, one.ids.numpy(), one.part.dim

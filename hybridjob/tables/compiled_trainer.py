@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from hybridjob.tables import id_kernels, pooling_kernels
+from hybridjob.tables.data_types import bits_of
 from hybridjob.tables.dealt import Dealt, DealtBags
 
 if TYPE_CHECKING:
@@ -68,16 +69,16 @@ class CompiledTrainer:
     def pool(
         rows: Tensor, dim: int, places: Tensor, bag: Jagged, pooling: Pooling, out: Tensor
     ) -> Any:
-        """Pool one feature: rows (U * D,), out (B * D,). Returns what `unpool` wants."""
+        """Pool one feature: rows (U * D,), of any type; out (B * D,). Gives what `unpool` wants."""
         offsets = bag.offsets.numpy()
         if pooling == "max":
             winners = np.empty(len(out), np.int32)
             pooling_kernels.pool_largest(
-                rows.numpy(), dim, places.numpy(), offsets, out.numpy(), winners
+                bits_of(rows), dim, places.numpy(), offsets, out.numpy(), winners
             )
             return winners
         pooling_kernels.pool_sums(
-            rows.numpy(), dim, places.numpy(), offsets, -1, _weights(bag), out.numpy(),
+            bits_of(rows), dim, places.numpy(), offsets, -1, _weights(bag), out.numpy(),
             0, len(offsets) - 1, pooling == "mean",
         )  # fmt: skip
         return None

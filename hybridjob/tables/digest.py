@@ -1,6 +1,6 @@
 """A hash of tables that does not depend on how many servers hold them.
 
-Each row is hashed by a multilinear hash over its 32-bit words (Dietzfelbinger et al., "Polynomial
+Each row is hashed by a multilinear hash over its values' bits (Dietzfelbinger et al., "Polynomial
 hash functions are reliable", 1992; here modulo 2^64 with odd multipliers, so that one changed word
 always shows), mixed with the row's number by splitmix64's finalizer, and the rows' hashes are
 summed modulo 2^64. Sums of shards add up to the table's, whatever the cuts.
@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -67,11 +68,11 @@ def state_digest(tables: RowSums, dense: str, step: int) -> str:
 def _tensor_sums(tensor: Tensor, first_row: int, salt: str) -> tuple[int, int]:
     if tensor.shape[0] == 0:
         return 0, 0
-    rows = tensor.reshape(tensor.shape[0], -1).numpy()
+    rows = _words(tensor.reshape(tensor.shape[0], -1))
     multipliers = [_multipliers(f"{salt}/{which}", rows.shape[1]) for which in (0, 1)]
     sums = [0, 0]
     for begin in range(0, rows.shape[0], _CHUNK_ROWS):
-        chunk = np.ascontiguousarray(rows[begin : begin + _CHUNK_ROWS]).view(np.uint32)
+        chunk = rows[begin : begin + _CHUNK_ROWS]
         words = chunk.astype(np.uint64)
         numbers = np.arange(first_row + begin, first_row + begin + len(chunk), dtype=np.uint64)
         for which in (0, 1):
@@ -79,6 +80,13 @@ def _tensor_sums(tensor: Tensor, first_row: int, salt: str) -> tuple[int, int]:
             mixed = _mix(hashes + _mix(numbers + np.uint64(1 + which)))
             sums[which] = (sums[which] + int(mixed.sum(dtype=np.uint64))) & _WORD
     return sums[0], sums[1]
+
+
+def _words(rows: Tensor) -> NDArray[Any]:
+    """Give the bits of (n, D) values of 32 or 16 bits as unsigned numbers; no copy."""
+    if rows.element_size() == torch.float32.itemsize:
+        return rows.view(torch.int32).numpy().view(np.uint32)
+    return rows.view(torch.int16).numpy().view(np.uint16)
 
 
 def _multipliers(salt: str, count: int) -> NDArray[np.uint64]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from hybridjob.tables.data_types import torch_type
 from hybridjob.tables.memory import empty
 
 if TYPE_CHECKING:
@@ -19,8 +20,11 @@ _BLOCK_ROWS = 16_384
 
 
 def initial_rows(table: Table, *, seed: int, start: int, stop: int) -> Tensor:
-    """Draw rows start <= row < stop of a table: (stop - start, D) float32."""
-    rows = empty((stop - start, table.embedding_dim))
+    """Draw rows start <= row < stop of a table: (stop - start, D) of its type.
+
+    They are drawn as float32 and rounded to nearest.
+    """
+    rows = empty((stop - start, table.embedding_dim), torch_type(table.data_type))
     if table.initial == "zeros":
         return rows.zero_()
     for block in range(start // _BLOCK_ROWS, -(-stop // _BLOCK_ROWS)):

@@ -62,3 +62,46 @@ prefetch: Any = intrinsic(_prefetch)
 Rows of a large table lie anywhere in memory: asked for some rows ahead, most of the waiting is
 saved (LLVM's language reference, llvm.prefetch).
 """
+
+
+def _float_of_bits(typing_context: Any, bits: Any) -> Any:  # noqa: ARG001 - numba's form
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        return builder.bitcast(arguments[0], ir.FloatType())
+
+    return numba.float32(numba.uint32), generate
+
+
+def _bits_of_float(typing_context: Any, value: Any) -> Any:  # noqa: ARG001 - numba's form
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        return builder.bitcast(arguments[0], ir.IntType(32))
+
+    return numba.uint32(numba.float32), generate
+
+
+def _scattered(typing_context: Any, number: Any, place: Any) -> Any:  # noqa: ARG001 - numba's form
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        def constant(value: int) -> Any:
+            return ir.Constant(ir.IntType(32), value)
+
+        mixed, place = arguments
+        mixed = builder.add(mixed, builder.mul(place, constant(0x9E3779B9)))
+        for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+            mixed = builder.xor(mixed, builder.lshr(mixed, constant(shift)))
+            mixed = builder.mul(mixed, constant(factor))
+        return builder.xor(mixed, builder.lshr(mixed, constant(16)))
+
+    return numba.uint32(numba.uint32, numba.uint32), generate
+
+
+float_of_bits: Any = intrinsic(_float_of_bits)
+"""float_of_bits(bits): the float32 that these 32 bits, uint32, are."""
+
+bits_of_float: Any = intrinsic(_bits_of_float)
+"""bits_of_float(value): the 32 bits, uint32, of a float32."""
+
+scattered: Any = intrinsic(_scattered)
+"""scattered(number, place): 32 bits, uint32, that look random, for each place another's.
+
+Wellons' lowbias32, https://nullprogram.com/blog/2018/07/31/, of number + place * (2^32 over the
+golden ratio). Written in numba's Python, its numbers would be of 64 bits, and twice as slow.
+"""

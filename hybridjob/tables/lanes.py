@@ -102,7 +102,7 @@ class Lane:
         )  # fmt: skip
         _UPDATES[optimizer.name](
             shard.flat, *(one.numpy().reshape(-1) for one in optimizer.state.values()), dim,
-            self.unique, self._begins, gradients,
+            self.unique, self._begins, gradients, np.uint64(shard.key_of_step(step)), shard.start,
             *(np.float32(one) for one in optimizer.scalars(step)),
         )  # fmt: skip
         self.newly_touched = id_kernels.mark(self.unique, shard.touched_flags)

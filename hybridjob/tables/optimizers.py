@@ -1,6 +1,7 @@
-"""The optimizers of the tables: they read and write only the rows that a batch touched.
+"""The optimizers of the tables: they read and write only the state of rows that a batch touched.
 
-U touched rows, D columns, n rows in the shard. Every update takes each row once, its duplicates
+U touched rows, D columns, n rows in the shard. The rows themselves are changed by their shard,
+w -= rate * direction, which knows their type. Every step takes each row once, its duplicates
 summed before: Adagrad's and Adam's steps are not linear in the gradient.
 """
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class RowOptimizer(Protocol):
-    """State of n rows, and the step that changes U of them."""
+    """State of n rows, float32, and where a step leads U of them."""
 
     name: str
     state: dict[str, Tensor]
@@ -26,10 +27,10 @@ class RowOptimizer(Protocol):
     def scalars(self, step: int) -> tuple[float, ...]:
         """Give the numbers of a step: first the rate, with what depends on the step."""
 
-    def update(self, rows: Tensor, ids: Tensor, gradient: Tensor, step: int) -> None:
-        """Change rows[ids] in place.
+    def direction(self, ids: Tensor, gradient: Tensor, step: int) -> Tensor:
+        """Take the gradient into the state; give what, times the rate, the rows shall lose: (U, D).
 
-        rows: (n, D). ids: (U,) int64, no duplicates. gradient: (U, D). step: counts from 1.
+        ids: (U,) int64, no duplicates. gradient: (U, D). step: counts from 1.
         """
 
 
@@ -46,10 +47,10 @@ class RowSgd:
         del step
         return (self._lr,)
 
-    def update(self, rows: Tensor, ids: Tensor, gradient: Tensor, step: int) -> None:
-        """Change rows[ids] in place."""
-        del step
-        rows.index_add_(0, ids, gradient, alpha=-self._lr)
+    def direction(self, ids: Tensor, gradient: Tensor, step: int) -> Tensor:
+        """Give the direction of a step."""
+        del ids, step
+        return gradient
 
 
 class RowAdagrad:
@@ -65,12 +66,12 @@ class RowAdagrad:
         """Give rate and eps."""
         return self._config.lr / (1 + (step - 1) * self._config.lr_decay), self._eps
 
-    def update(self, rows: Tensor, ids: Tensor, gradient: Tensor, step: int) -> None:
-        """Change rows[ids] in place."""
+    def direction(self, ids: Tensor, gradient: Tensor, step: int) -> Tensor:
+        """Give the direction of a step."""
+        del step
         total = self.state["sum"][ids].addcmul_(gradient, gradient)
         self.state["sum"][ids] = total
-        scale, _ = self.scalars(step)
-        rows.index_add_(0, ids, gradient / total.sqrt_().add_(self._eps), alpha=-scale)
+        return gradient / total.sqrt_().add_(self._eps)
 
 
 class RowwiseAdagrad:
@@ -90,13 +91,12 @@ class RowwiseAdagrad:
         """Give rate and eps."""
         return self._config.lr / (1 + (step - 1) * self._config.lr_decay), self._eps
 
-    def update(self, rows: Tensor, ids: Tensor, gradient: Tensor, step: int) -> None:
-        """Change rows[ids] in place."""
+    def direction(self, ids: Tensor, gradient: Tensor, step: int) -> Tensor:
+        """Give the direction of a step."""
+        del step
         total = self.state["sum"][ids].add_(gradient.square().mean(dim=1))
         self.state["sum"][ids] = total
-        scale, _ = self.scalars(step)
-        denominator = total.sqrt_().add_(self._eps).unsqueeze(1)
-        rows.index_add_(0, ids, gradient / denominator, alpha=-scale)
+        return gradient / total.sqrt_().add_(self._eps).unsqueeze(1)
 
 
 class RowAdam:
@@ -120,16 +120,16 @@ class RowAdam:
         correction = (1 - beta2**step) ** 0.5 / (1 - beta1**step)
         return self._config.lr * correction, self._eps, 1 - beta1, beta2, 1 - beta2
 
-    def update(self, rows: Tensor, ids: Tensor, gradient: Tensor, step: int) -> None:
-        """Change rows[ids] in place."""
+    def direction(self, ids: Tensor, gradient: Tensor, step: int) -> Tensor:
+        """Give the direction of a step."""
+        del step
         beta1, beta2 = self._config.betas
         mean = self.state["exp_avg"][ids].lerp_(gradient, 1 - beta1)
         square = self.state["exp_avg_sq"][ids].mul_(beta2)
         square.addcmul_(gradient, gradient, value=1 - beta2)
         self.state["exp_avg"][ids] = mean
         self.state["exp_avg_sq"][ids] = square
-        rate = self.scalars(step)[0]
-        rows.index_add_(0, ids, mean / square.sqrt_().add_(self._eps), alpha=-rate)
+        return mean / square.sqrt_().add_(self._eps)
 
 
 _OPTIMIZERS: dict[str, type[RowSgd | RowAdagrad | RowwiseAdagrad | RowAdam]] = {

@@ -3,7 +3,8 @@
 For each table there are two ways. Either the servers pool: all ids travel there, B vectors a
 feature back, and gradients of vectors there. Or the trainer does: distinct ids travel, and rows,
 and gradients of rows. By compiled kernels both give the same bits, so the choice is free: for each
-batch the way that moves fewer bytes, or what training.pool_on says.
+batch the way that moves fewer bytes, or what training.pool_on says. Where values travel in 16 bits
+it does change bits, so the choice is a function of the batch and of P alone.
 
 B bags, D columns, N ids, U distinct ids, P servers. A block holds B x D values of each feature, one
 feature after the other.
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
     from hybridjob.schema import Pooling, Table
     from hybridjob.tables.dealt import Dealt, DealtBags
 
-_VALUE_BYTES, _PARTIAL_BYTES, _ID_BYTES = 4, 8, 4
+_PARTIAL_BYTES, _ID_BYTES = 8, 4
 _MEASURE_EVERY = 64
-"""Batches after which distinct ids are counted again where the servers pool."""
+"""Batches after which distinct ids are counted again where the servers pool; in each batch where
+the choice must not depend on those before, since a restart would forget them."""
 _OWN_WORK = 2.0
 """Bytes of rows count so much more: the trainer has to deal and to pool them."""
 
@@ -86,7 +88,8 @@ class RowsOfTable:
 class Plan:
     """A batch with what it asks of each server.
 
-    slots: all features, in the order of the block. pooled: those that the servers pool.
+    slots: all features, in the order of the block. pooled: those that the servers pool. values: the
+    type in which values travel.
     """
 
     batch: Batch
@@ -95,6 +98,7 @@ class Plan:
     pooled: list[Slot]
     tables: list[RowsOfTable]
     questions: list[Question]
+    values: torch.dtype
 
 
 @dataclass
@@ -106,26 +110,34 @@ class _Draft:
     offsets: list[Tensor] = field(default_factory=list)
     weights: list[Tensor] = field(default_factory=list)
 
-    def question(self, bags: int, dtype: torch.dtype) -> Question:
+    def question(self, bags: int, dtype: torch.dtype, values: torch.dtype) -> Question:
         return Question(
             bags,
             self.parts,
             joined(self.ids, dtype),
             joined(self.offsets, torch.int32),
             joined(self.weights, torch.float32),
+            values,
         )
 
 
 class Planner:
-    """Makes plans; one for each trainer, used by one thread."""
+    """Makes plans; one for each trainer, used by one thread. values: the type on the wire."""
 
     def __init__(
-        self, tables: Sequence[Table], num_servers: int, kernels: TrainerKernels, pool_on: PoolOn
+        self,
+        tables: Sequence[Table],
+        num_servers: int,
+        kernels: TrainerKernels,
+        pool_on: PoolOn,
+        values: torch.dtype = torch.float32,
     ) -> None:
         self._tables, self._num_servers, self._kernels = tuple(tables), num_servers, kernels
         self._pool_on: PoolOn = pool_on if kernels.pools_on_servers else "trainers"
         largest = max(-(-table.num_embeddings // num_servers) for table in tables)
         self._dtype = id_type(largest)
+        self._values = values
+        self._measure_every = _MEASURE_EVERY if values == torch.float32 else 1
         self._distinct_share: dict[str, float] = {}
         self._age: dict[str, int] = {}
 
@@ -154,8 +166,8 @@ class Planner:
             for number, table, own, dealt in tables
             if dealt is not None
         ]
-        questions = [draft.question(batch.size, self._dtype) for draft in drafts]
-        return Plan(batch, slots[-1].end, slots, pooled, rows, questions)
+        questions = [draft.question(batch.size, self._dtype, self._values) for draft in drafts]
+        return Plan(batch, slots[-1].end, slots, pooled, rows, questions, self._values)
 
     def _choose(self, table: Table, batch: Batch) -> tuple[bool, Dealt | None]:
         """Tell whether the servers pool a table; and its distinct ids if they were looked for."""
@@ -166,15 +178,16 @@ class Planner:
             return False, None
         dealt = None
         age = self._age.get(table.name, 0)
-        if age % _MEASURE_EVERY == 0:
+        if age % self._measure_every == 0:
             dealt = self._deal(table, batch)
             self._distinct_share[table.name] = len(dealt.local) / count
         self._age[table.name] = age + 1
         distinct = self._distinct_share[table.name] * count
         vectors = len(table.feature_names) * batch.size * table.embedding_dim
-        answer = _VALUE_BYTES if self._num_servers == 1 else _PARTIAL_BYTES
-        bytes_pooled = self._num_servers * vectors * (answer + _VALUE_BYTES) + count * _ID_BYTES
-        bytes_rows = distinct * (2 * table.embedding_dim * _VALUE_BYTES + _ID_BYTES)
+        value = self._values.itemsize
+        answer = value if self._num_servers == 1 else _PARTIAL_BYTES
+        bytes_pooled = self._num_servers * vectors * (answer + value) + count * _ID_BYTES
+        bytes_rows = distinct * (2 * table.embedding_dim * value + _ID_BYTES)
         return bytes_pooled <= _OWN_WORK * bytes_rows, dealt
 
     def _deal(self, table: Table, batch: Batch) -> Dealt:

@@ -1,6 +1,7 @@
 """Compiled loops over bags: rows to vectors, and vectors' gradients to rows.
 
-Legend: n rows of D columns lie flat, (n * D,) float32. B bags hold N ids. A bag's ids are
+Legend: n rows of D columns lie flat, (n * D,), of any type that hybridjob.tables.data_types.bits_of
+gives; the arithmetic is the same for all. B bags hold N ids. A bag's ids are
 ids[offsets[b]:offsets[b + 1]], or, where every bag has `width` >= 0 of them, ids[b * width:
 (b + 1) * width], and offsets is empty. weights: (N,) float32, or empty for ones.
 
@@ -15,17 +16,18 @@ from typing import Any
 import numpy as np
 
 from hybridjob.tables.jit import compiled, prefetch
+from hybridjob.tables.rounding_kernels import nearest, widened
 
 _AHEAD = 8
 _LINE = 16
-"""Values of a cache line."""
+"""Values of a cache line; of 16-bit rows each line is asked for twice, which costs nothing."""
 _GRID = 1.5 * 2.0**12
 """Added and taken away again, it rounds a float64 to multiples of 2^-40."""
 
 
 @compiled
 def gather(flat: Any, dim: Any, ids: Any, out: Any) -> None:
-    """Copy rows: out (N * D,)."""
+    """Copy rows: out (N * D,), of its own type, rounded to nearest if that is another."""
     count = len(ids)
     width = np.uintp(dim)
     for number in range(count):
@@ -35,7 +37,7 @@ def gather(flat: Any, dim: Any, ids: Any, out: Any) -> None:
                 prefetch(flat, soon + line)
         source, target = np.uintp(ids[number]) * width, np.uintp(number) * width
         for column in range(width):
-            out[target + column] = flat[source + column]
+            out[target + column] = nearest(flat[source + column], out[target + column])
 
 
 @compiled
@@ -65,10 +67,12 @@ def pool_sums(
             if len(weights):
                 weight = np.float64(weights[place])
                 for column in range(columns):
-                    total[column] += (weight * np.float64(flat[row + column]) + _GRID) - _GRID
+                    total[column] += (
+                        weight * np.float64(widened(flat[row + column])) + _GRID
+                    ) - _GRID
             else:
                 for column in range(columns):
-                    total[column] += (np.float64(flat[row + column]) + _GRID) - _GRID
+                    total[column] += (np.float64(widened(flat[row + column])) + _GRID) - _GRID
         target = np.uintp(bag) * columns
         divisor = np.float64(max(end - begin, 1)) if mean else 1.0
         for column in range(columns):
@@ -90,7 +94,7 @@ def pool_largest(flat: Any, dim: Any, ids: Any, offsets: Any, out: Any, winners:
         for place in range(np.int64(offsets[bag]), np.int64(offsets[bag + 1])):
             row = np.uintp(ids[place]) * columns
             for column in range(columns):
-                value = flat[row + column]
+                value = widened(flat[row + column])
                 if winners[target + column] < 0 or value > out[target + column]:
                     out[target + column] = value
                     winners[target + column] = ids[place]

@@ -48,9 +48,9 @@ def ask(trainer: int, question: Question, step: int, train: bool) -> Future[Answ
 
 
 @deferred
-def push(trainer: int, gradient: Tensor, step: int) -> Future[int]:
+def push(trainer: int, gradient: Tensor, step: int, power: float) -> Future[int]:
     """Take gradients; answer when they are applied."""
-    return this_server().push(trainer, gradient, step)
+    return this_server().push(trainer, gradient, step, power)
 
 
 def touched() -> tuple[int, int]:

@@ -25,7 +25,7 @@ from hybridjob.tables.digest import RowSums, shard_sums
 from hybridjob.tables.shard import Shard
 from hybridjob.tables.sharding import row_bounds
 from hybridjob.tables.torch_server import TorchServer
-from hybridjob.tables.wire import Answer
+from hybridjob.tables.wire import Answer, unpacked
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -141,10 +141,11 @@ class Server:
         lag = max(0, parked.step - self.step)
         parked.answer.set_result(Answer(sums, rows, lag, seconds))
 
-    def push(self, trainer: int, gradient: Tensor, step: int) -> Future[int]:
+    def push(self, trainer: int, gradient: Tensor, step: int, power: float = 1.0) -> Future[int]:
         """Take one trainer's gradients; the Future gives the step that the tables reach.
 
-        Those of one trainer may overtake each other on their way: they are applied in order.
+        Those of one trainer may overtake each other on their way: they are applied in order. power:
+        see `packed`.
         """
         answer: Future[int] = Future()
         with self._lock:
@@ -158,7 +159,7 @@ class Server:
                 raise TableError(
                     f"trainer {trainer} pushed {tuple(gradient.shape)} values, not ({expected},)"
                 )
-            self._pushes[trainer, step] = Pushed(question, gradient, answer)
+            self._pushes[trainer, step] = Pushed(question, unpacked(gradient, power), answer)
         while pushes := self._take_pushes():
             self._apply(pushes)
         return answer

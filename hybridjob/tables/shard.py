@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from hybridjob.checkpoint.memory import fits
 from hybridjob.errors import TableError
+from hybridjob.tables.data_types import bits_of, torch_type
 from hybridjob.tables.initial import initial_rows
 from hybridjob.tables.memory import empty
 from hybridjob.tables.optimizers import make_optimizer
+from hybridjob.tables.rounding import key_of_step, round_by_chance
 from hybridjob.tables.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -44,8 +46,9 @@ class Shard:
         lock: threading.Lock | None = None,
     ) -> None:
         self.table, self.start, self.stop = table, start, stop
+        self._seed = seed
         if blank:
-            self.rows = empty((stop - start, table.embedding_dim))
+            self.rows = empty((stop - start, table.embedding_dim), torch_type(table.data_type))
         else:
             self.rows = initial_rows(table, seed=seed, start=start, stop=stop)
         self.optimizer = make_optimizer(optimizer, num_rows=stop - start, dim=table.embedding_dim)
@@ -60,9 +63,9 @@ class Shard:
         return {"rows": self.rows, **self.optimizer.state}
 
     @property
-    def flat(self) -> NDArray[np.float32]:
-        """The rows as one line of numbers, for compiled kernels; no copy."""
-        return self.rows.numpy().reshape(-1)
+    def flat(self) -> NDArray[Any]:
+        """The rows as one line of numbers, for compiled kernels; no copy. See `bits_of`."""
+        return bits_of(self.rows.view(-1))
 
     @property
     def touched_flags(self) -> NDArray[np.bool_]:
@@ -75,7 +78,7 @@ class Shard:
         return sum(tensor.nbytes for tensor in self.tensors.values())
 
     def lookup(self, ids: Tensor) -> Tensor:
-        """Gather rows, (U,) int64 -> (U, D) float32, in the order asked.
+        """Gather rows, (U,) int64 -> (U, D) of the table's type, in the order asked.
 
         Raises TableError naming the first id that is out of range.
         """
@@ -93,8 +96,23 @@ class Shard:
         merged_ids, merged = _sum_duplicates(ids, gradients)
         if merged_ids.numel():
             self.preserve(merged_ids)
-            self.optimizer.update(self.rows, merged_ids, merged, step)
+            direction = self.optimizer.direction(merged_ids, merged, step)
+            self._lower(merged_ids, direction, step)
             self.mark_touched(merged_ids)
+
+    def _lower(self, ids: Tensor, direction: Tensor, step: int) -> None:
+        rate = self.optimizer.scalars(step)[0]
+        if self.rows.dtype == torch.float32:
+            self.rows.index_add_(0, ids, direction, alpha=-rate)
+            return
+        exact = self.rows[ids].float() - direction * rate
+        self.rows[ids] = round_by_chance(
+            exact, self.rows.dtype, key=self.key_of_step(step), rows=ids + self.start
+        )
+
+    def key_of_step(self, step: int) -> int:
+        """Give the bits from which the chance of rounding comes in a step."""
+        return key_of_step(self._seed, self.table.name, step)
 
     def preserve(self, ids: Tensor) -> None:
         """Tell an open snapshot that rows are about to change. ids: (U,), no duplicates."""

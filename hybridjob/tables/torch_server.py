@@ -28,10 +28,14 @@ class TorchServer:
     def answer(
         self, shards: Sequence[Shard], question: Question, *, partial: bool
     ) -> tuple[Tensor, Tensor]:
-        """Give no sums, and the rows that were asked for: (S,) float32."""
+        """Give no sums, and the rows that were asked for: (S,) of the question's type."""
         del partial
-        rows = [shards[one.part.table].lookup(one.ids.long()).view(-1) for one in cut(question)]
-        return torch.empty(0), joined(rows, torch.float32)
+        dtype = question.values
+        rows = [
+            shards[one.part.table].lookup(one.ids.long()).view(-1).to(dtype)
+            for one in cut(question)
+        ]
+        return torch.empty(0, dtype=dtype), joined(rows, dtype)
 
     def apply(
         self, shards: Sequence[Shard], pushes: Sequence[tuple[Question, Tensor]], step: int

@@ -53,8 +53,8 @@ class TorchTrainer:
     def pool(
         rows: Tensor, dim: int, places: Tensor, bag: Jagged, pooling: Pooling, out: Tensor
     ) -> Any:
-        """Pool one feature: rows (U * D,), out (B * D,). Returns what `unpool` wants."""
-        leaf = rows.view(-1, dim).detach().requires_grad_()
+        """Pool one feature: rows (U * D,), of any type; out (B * D,). Gives what `unpool` wants."""
+        leaf = rows.float().view(-1, dim).detach().requires_grad_()
         with torch.enable_grad():
             vectors = pool(leaf, places, bag.offsets, bag.weights, pooling)
         out.view(-1, dim).copy_(vectors.detach())

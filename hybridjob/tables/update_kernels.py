@@ -1,8 +1,10 @@
 """Compiled optimizer steps: each changes the rows `unique`, whose gradients are summed.
 
-Legend: the table's n rows of D columns lie flat, (n * D,) float32, as does their state. The
-gradient of row unique[u] is gradients[begins[u]:begins[u] + D]. The arithmetic is float32, formula
-by formula that of hybridjob.tables.optimizers.
+Legend: the table's n rows of D columns lie flat, (n * D,), of any type that
+hybridjob.tables.data_types.bits_of gives, and so does their state, float32. The gradient of row
+unique[u] is gradients[begins[u]:begins[u] + D]. The arithmetic is float32, formula by formula that
+of hybridjob.tables.optimizers. Rows of 16 bits are rounded by chance, which comes from the step's
+key and their number in the whole table, first_row + unique[u].
 
 Calls with arrays within a loop over rows would count references at each: so lines are repeated.
 """
@@ -14,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from hybridjob.tables.jit import compiled, prefetch
+from hybridjob.tables.rounding_kernels import key_of_row, lowered
 
 _AHEAD = 8
 _LINE = 16
@@ -66,7 +69,10 @@ def sum_gradients(
 
 
 @compiled
-def update_sgd(rows: Any, dim: Any, unique: Any, begins: Any, gradients: Any, rate: Any) -> None:
+def update_sgd(
+    rows: Any, dim: Any, unique: Any, begins: Any, gradients: Any, key: Any, first_row: Any,
+    rate: Any,
+) -> None:  # fmt: skip
     """Take w -= lr g."""
     columns = np.uintp(dim)
     for number in range(len(unique)):
@@ -75,14 +81,16 @@ def update_sgd(rows: Any, dim: Any, unique: Any, begins: Any, gradients: Any, ra
             for line in range(0, dim, _LINE):
                 prefetch(rows, soon + line)
         row, begin = np.uintp(unique[number]) * columns, np.uintp(begins[number])
+        chance = key_of_row(key, first_row + np.int64(unique[number]))
         for column in range(columns):
-            rows[row + column] -= rate * gradients[begin + column]
+            change = rate * gradients[begin + column]
+            rows[row + column] = lowered(rows[row + column], change, chance, column)
 
 
 @compiled
 def update_adagrad(
     rows: Any, sums: Any, dim: Any, unique: Any, begins: Any, gradients: Any,
-    rate: Any, eps: Any,
+    key: Any, first_row: Any, rate: Any, eps: Any,
 ) -> None:  # fmt: skip
     """Take s += g^2; w -= lr g / (sqrt(s) + eps)."""
     columns = np.uintp(dim)
@@ -93,17 +101,19 @@ def update_adagrad(
                 prefetch(rows, soon + line)
                 prefetch(sums, soon + line)
         row, begin = np.uintp(unique[number]) * columns, np.uintp(begins[number])
+        chance = key_of_row(key, first_row + np.int64(unique[number]))
         for column in range(columns):
             value = gradients[begin + column]
             square = sums[row + column] + value * value
             sums[row + column] = square
-            rows[row + column] -= rate * (value / (np.sqrt(square) + eps))
+            change = rate * (value / (np.sqrt(square) + eps))
+            rows[row + column] = lowered(rows[row + column], change, chance, column)
 
 
 @compiled
 def update_rowwise_adagrad(
     rows: Any, sums: Any, dim: Any, unique: Any, begins: Any, gradients: Any,
-    rate: Any, eps: Any,
+    key: Any, first_row: Any, rate: Any, eps: Any,
 ) -> None:  # fmt: skip
     """Take s += mean(g^2), one s a row; w -= lr g / (sqrt(s) + eps)."""
     columns = np.uintp(dim)
@@ -115,6 +125,7 @@ def update_rowwise_adagrad(
             for line in range(0, dim, _LINE):
                 prefetch(rows, soon + line)
         row, begin = np.uintp(unique[number]) * columns, np.uintp(begins[number])
+        chance = key_of_row(key, first_row + np.int64(unique[number]))
         # Eight sums side by side, in a fixed order: one alone would wait for itself each time.
         for lane in range(8):
             lanes[lane] = 0.0
@@ -132,13 +143,14 @@ def update_rowwise_adagrad(
         sums[unique[number]] = square
         root = np.sqrt(square) + eps
         for column in range(columns):
-            rows[row + column] -= rate * (gradients[begin + column] / root)
+            change = rate * (gradients[begin + column] / root)
+            rows[row + column] = lowered(rows[row + column], change, chance, column)
 
 
 @compiled
 def update_adam(
     rows: Any, means: Any, squares: Any, dim: Any, unique: Any, begins: Any, gradients: Any,
-    rate: Any, eps: Any,
+    key: Any, first_row: Any, rate: Any, eps: Any,
     rest1: Any, decay2: Any, rest2: Any,
 ) -> None:  # fmt: skip
     """Take Adam's step; rate holds the bias corrections, rest is 1 - decay.
@@ -154,6 +166,7 @@ def update_adam(
                 prefetch(means, soon + line)
                 prefetch(squares, soon + line)
         row, begin = np.uintp(unique[number]) * columns, np.uintp(begins[number])
+        chance = key_of_row(key, first_row + np.int64(unique[number]))
         for column in range(columns):
             value = gradients[begin + column]
             mean = means[row + column]
@@ -162,4 +175,5 @@ def update_adam(
             square += rest2 * value * value
             means[row + column] = mean
             squares[row + column] = square
-            rows[row + column] -= rate * (mean / (np.sqrt(square) + eps))
+            change = rate * (mean / (np.sqrt(square) + eps))
+            rows[row + column] = lowered(rows[row + column], change, chance, column)

@@ -6,6 +6,7 @@ more by the tensor than by the byte.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +24,10 @@ ROWS = -1
 JAGGED = -2
 """Width of a part whose bags differ in size: offsets tell."""
 _LARGEST_INT32 = 2**31 - 1
+_LARGEST_EXPONENT = 15
+"""float16 goes to just below 2^16; one less, so that rounding up stays below."""
+_LARGEST_POWER = 100
+"""2^100 and its inverse are ordinary float32 numbers; no gradient needs more."""
 
 
 class Part(NamedTuple):
@@ -44,6 +49,7 @@ class Question:
 
     ids: (N,) int32, or int64 for very large shards, part after part, as the server counts its rows.
     offsets: int32, B + 1 for each jagged part. weights: float32, one for each id of weighted parts.
+    values: the type of the answer and of its gradient.
     """
 
     bags: int
@@ -51,6 +57,7 @@ class Question:
     ids: Tensor
     offsets: Tensor
     weights: Tensor
+    values: torch.dtype = torch.float32
 
     def size_of(self, part: Part) -> int:
         """Count the values of a part's answer, and of its gradient."""
@@ -72,9 +79,9 @@ class Cut:
 class Answer:
     """What a server gives: part after part.
 
-    sums: pooled vectors, float32 if there is one server, else float64, to be added to the other
-    servers'. rows: float32. lag: steps of pushes that the rows lack. seconds: what the server has
-    spent in each of its phases since it last told.
+    sums: pooled vectors, of the question's type if there is one server, else float64, to be added
+    to the other servers'. rows: of the question's type. lag: steps of pushes that the rows lack.
+    seconds: what the server has spent in each of its phases since it last told.
     """
 
     sums: Tensor
@@ -120,6 +127,29 @@ def compact(tensor: Tensor) -> Tensor:
     return tensor.clone(memory_format=torch.contiguous_format)
 
 
+def packed(gradients: Sequence[Tensor], values: torch.dtype) -> tuple[list[Tensor], float]:
+    """Turn a trainer's gradients for all servers, float32, to the type that travels.
+
+    Returns them with the power of two that float16's were multiplied with: so that the largest is
+    just below that type's largest number, and the small ones keep what bits they can. It is one for
+    all servers, however many there are. Other types hold what float32 does, with the power 1.
+    """
+    power = 1.0
+    if values == torch.float16:
+        largest = max((float(one.abs().max()) for one in gradients if len(one)), default=0.0)
+        if 0 < largest < math.inf:  # nan is neither
+            power = 2.0 ** min(_LARGEST_EXPONENT - math.frexp(largest)[1], _LARGEST_POWER)
+    if power != 1.0:
+        gradients = [one * power for one in gradients]
+    return [one.to(values) for one in gradients], power
+
+
+def unpacked(gradient: Tensor, power: float) -> Tensor:
+    """Turn a gradient that has travelled back to float32."""
+    gradient = gradient.float()
+    return gradient if power == 1.0 else gradient.mul_(1 / power)
+
+
 def check_answer(answer: Answer, question: Question, server: int, sums: torch.dtype) -> None:
     """Raise PeerError if an answer is not of the shape and type that were asked for."""
     sizes = [0, 0]
@@ -127,7 +157,7 @@ def check_answer(answer: Answer, question: Question, server: int, sums: torch.dt
         sizes[part.width == ROWS] += question.size_of(part)
     for what, tensor, size, dtype in (
         ("sums", answer.sums, sizes[0], sums),
-        ("rows", answer.rows, sizes[1], torch.float32),
+        ("rows", answer.rows, sizes[1], question.values),
     ):
         if tuple(tensor.shape) != (size,) or tensor.dtype != dtype:
             raise PeerError(
