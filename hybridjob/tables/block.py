@@ -123,8 +123,8 @@ class Block:
             else:
                 bag = self.plan.batch.features[slot.name]
                 self._kernels.finish(part, slot.dim, bag, slot.pooling, place)
-                if self.plan.values != torch.float32:  # what one server would have sent
-                    place.copy_(place.to(self.plan.values))
+                if self.plan.value_type != torch.float32:  # what one server would have sent
+                    place.copy_(place.to(self.plan.value_type))
 
 
 def _runs(slots: Sequence[Slot]) -> list[Slot]:

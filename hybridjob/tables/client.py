@@ -48,9 +48,9 @@ class TableClient:
         self._limit_s = training.stall_timeout_s
         self._kernels = trainer_kernels(training.kernels)
         self._servers = world.layout.server_ranks
-        self._values = torch_type(training.wire_data_type)
+        self._value_type = torch_type(training.wire_data_type)
         self._planner = Planner(
-            tables, len(self._servers), self._kernels, training.pool_on, self._values
+            tables, len(self._servers), self._kernels, training.pool_on, self._value_type
         )
         self._partial = len(self._servers) > 1 and self._kernels.pools_on_servers
         self._pushes: deque[list[Pending]] = deque()
@@ -78,7 +78,7 @@ class TableClient:
     def receive(self, asked: Asked) -> Block:
         """Wait for the rows. Raises TableError or PeerError."""
         answers: list[Answer] = [call.wait() for call in asked.calls]
-        sums = torch.float64 if self._partial else self._values
+        sums = torch.float64 if self._partial else self._value_type
         for server, (answer, question) in enumerate(
             zip(answers, asked.plan.questions, strict=True)
         ):
@@ -93,7 +93,7 @@ class TableClient:
 
         Waits only for those of earlier steps, until no more than so many steps are on their way.
         """
-        gradients, power = packed(block.gradients(scale), self._values)
+        gradients, power = packed(block.gradients(scale), self._value_type)
         calls = [
             self._start(rank, remote_server.push, gradient, step, power)
             for rank, gradient in zip(self._servers, gradients, strict=True)

@@ -56,7 +56,7 @@ class CompiledServer:
         for one in parts:
             sizes[one.part.width == ROWS] += one.size
         sums = torch.empty(sizes[0], dtype=torch.float64 if partial else torch.float32)
-        rows = torch.empty(sizes[1], dtype=question.values)
+        rows = torch.empty(sizes[1], dtype=question.value_type)
         ends = [0, 0]
         work: list[Callable[[], object]] = []
         for one in parts:
@@ -70,7 +70,7 @@ class CompiledServer:
                 mean = shard.table.pooling == "mean" and not partial
                 work += self._pool(shard, one, out, question.bags, mean=mean)
         self._workers.run(work)
-        return sums if partial else sums.to(question.values), rows
+        return sums if partial else sums.to(question.value_type), rows
 
     def _gather(self, shard: Shard, one: Cut, out: Any) -> list[Callable[[], object]]:
         flat, ids, dim = shard.flat, one.ids.numpy(), one.part.dim

@@ -12,9 +12,8 @@ def empty(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.T
     numpy asks Linux for huge pages, torch does not. Rows are read in any order: with small pages
     the processor spends up to a third of the time finding where they lie.
     """
-    if dtype == torch.float32:
-        return torch.from_numpy(np.empty(shape, np.float32))
-    return torch.from_numpy(np.empty(shape, np.int16)).view(dtype)
+    integers = np.int32 if dtype.itemsize == torch.int32.itemsize else np.int16
+    return torch.from_numpy(np.empty(shape, integers)).view(dtype)  # numpy knows no bfloat16
 
 
 def filled(shape: tuple[int, ...], value: float) -> torch.Tensor:

@@ -88,8 +88,8 @@ class RowsOfTable:
 class Plan:
     """A batch with what it asks of each server.
 
-    slots: all features, in the order of the block. pooled: those that the servers pool. values: the
-    type in which values travel.
+    slots: all features, in the order of the block. pooled: those that the servers pool. value_type:
+    in which values travel.
     """
 
     batch: Batch
@@ -98,7 +98,7 @@ class Plan:
     pooled: list[Slot]
     tables: list[RowsOfTable]
     questions: list[Question]
-    values: torch.dtype
+    value_type: torch.dtype
 
 
 @dataclass
@@ -110,19 +110,19 @@ class _Draft:
     offsets: list[Tensor] = field(default_factory=list)
     weights: list[Tensor] = field(default_factory=list)
 
-    def question(self, bags: int, dtype: torch.dtype, values: torch.dtype) -> Question:
+    def question(self, bags: int, dtype: torch.dtype, value_type: torch.dtype) -> Question:
         return Question(
             bags,
             self.parts,
             joined(self.ids, dtype),
             joined(self.offsets, torch.int32),
             joined(self.weights, torch.float32),
-            values,
+            value_type,
         )
 
 
 class Planner:
-    """Makes plans; one for each trainer, used by one thread. values: the type on the wire."""
+    """Makes plans; one for each trainer, used by one thread. value_type: on the wire."""
 
     def __init__(
         self,
@@ -130,14 +130,14 @@ class Planner:
         num_servers: int,
         kernels: TrainerKernels,
         pool_on: PoolOn,
-        values: torch.dtype = torch.float32,
+        value_type: torch.dtype = torch.float32,
     ) -> None:
         self._tables, self._num_servers, self._kernels = tuple(tables), num_servers, kernels
         self._pool_on: PoolOn = pool_on if kernels.pools_on_servers else "trainers"
         largest = max(-(-table.num_embeddings // num_servers) for table in tables)
         self._dtype = id_type(largest)
-        self._values = values
-        self._measure_every = _MEASURE_EVERY if values == torch.float32 else 1
+        self._value_type = value_type
+        self._measure_every = _MEASURE_EVERY if value_type == torch.float32 else 1
         self._distinct_share: dict[str, float] = {}
         self._age: dict[str, int] = {}
 
@@ -166,8 +166,8 @@ class Planner:
             for number, table, own, dealt in tables
             if dealt is not None
         ]
-        questions = [draft.question(batch.size, self._dtype, self._values) for draft in drafts]
-        return Plan(batch, slots[-1].end, slots, pooled, rows, questions, self._values)
+        questions = [draft.question(batch.size, self._dtype, self._value_type) for draft in drafts]
+        return Plan(batch, slots[-1].end, slots, pooled, rows, questions, self._value_type)
 
     def _choose(self, table: Table, batch: Batch) -> tuple[bool, Dealt | None]:
         """Tell whether the servers pool a table; and its distinct ids if they were looked for."""
@@ -184,10 +184,10 @@ class Planner:
         self._age[table.name] = age + 1
         distinct = self._distinct_share[table.name] * count
         vectors = len(table.feature_names) * batch.size * table.embedding_dim
-        value = self._values.itemsize
-        answer = value if self._num_servers == 1 else _PARTIAL_BYTES
-        bytes_pooled = self._num_servers * vectors * (answer + value) + count * _ID_BYTES
-        bytes_rows = distinct * (2 * table.embedding_dim * value + _ID_BYTES)
+        one = self._value_type.itemsize
+        answer = one if self._num_servers == 1 else _PARTIAL_BYTES
+        bytes_pooled = self._num_servers * vectors * (answer + one) + count * _ID_BYTES
+        bytes_rows = distinct * (2 * table.embedding_dim * one + _ID_BYTES)
         return bytes_pooled <= _OWN_WORK * bytes_rows, dealt
 
     def _deal(self, table: Table, batch: Batch) -> Dealt:

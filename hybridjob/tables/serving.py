@@ -148,6 +148,7 @@ class Server:
         see `packed`.
         """
         answer: Future[int] = Future()
+        gradient = unpacked(gradient, power)
         with self._lock:
             question = self._asked.get((trainer, step))
             if question is None or (trainer, step) in self._pushes:
@@ -159,7 +160,7 @@ class Server:
                 raise TableError(
                     f"trainer {trainer} pushed {tuple(gradient.shape)} values, not ({expected},)"
                 )
-            self._pushes[trainer, step] = Pushed(question, unpacked(gradient, power), answer)
+            self._pushes[trainer, step] = Pushed(question, gradient, answer)
         while pushes := self._take_pushes():
             self._apply(pushes)
         return answer

@@ -30,7 +30,7 @@ class TorchServer:
     ) -> tuple[Tensor, Tensor]:
         """Give no sums, and the rows that were asked for: (S,) of the question's type."""
         del partial
-        dtype = question.values
+        dtype = question.value_type
         rows = [
             shards[one.part.table].lookup(one.ids.long()).view(-1).to(dtype)
             for one in cut(question)

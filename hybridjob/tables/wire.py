@@ -49,7 +49,7 @@ class Question:
 
     ids: (N,) int32, or int64 for very large shards, part after part, as the server counts its rows.
     offsets: int32, B + 1 for each jagged part. weights: float32, one for each id of weighted parts.
-    values: the type of the answer and of its gradient.
+    value_type: of the answer and of its gradient.
     """
 
     bags: int
@@ -57,7 +57,7 @@ class Question:
     ids: Tensor
     offsets: Tensor
     weights: Tensor
-    values: torch.dtype = torch.float32
+    value_type: torch.dtype = torch.float32
 
     def size_of(self, part: Part) -> int:
         """Count the values of a part's answer, and of its gradient."""
@@ -127,7 +127,7 @@ def compact(tensor: Tensor) -> Tensor:
     return tensor.clone(memory_format=torch.contiguous_format)
 
 
-def packed(gradients: Sequence[Tensor], values: torch.dtype) -> tuple[list[Tensor], float]:
+def packed(gradients: Sequence[Tensor], value_type: torch.dtype) -> tuple[list[Tensor], float]:
     """Turn a trainer's gradients for all servers, float32, to the type that travels.
 
     Returns them with the power of two that float16's were multiplied with: so that the largest is
@@ -135,13 +135,13 @@ def packed(gradients: Sequence[Tensor], values: torch.dtype) -> tuple[list[Tenso
     all servers, however many there are. Other types hold what float32 does, with the power 1.
     """
     power = 1.0
-    if values == torch.float16:
+    if value_type == torch.float16:
         largest = max((float(one.abs().max()) for one in gradients if len(one)), default=0.0)
         if 0 < largest < math.inf:  # nan is neither
             power = 2.0 ** min(_LARGEST_EXPONENT - math.frexp(largest)[1], _LARGEST_POWER)
     if power != 1.0:
         gradients = [one * power for one in gradients]
-    return [one.to(values) for one in gradients], power
+    return [one.to(value_type) for one in gradients], power
 
 
 def unpacked(gradient: Tensor, power: float) -> Tensor:
@@ -157,7 +157,7 @@ def check_answer(answer: Answer, question: Question, server: int, sums: torch.dt
         sizes[part.width == ROWS] += question.size_of(part)
     for what, tensor, size, dtype in (
         ("sums", answer.sums, sizes[0], sums),
-        ("rows", answer.rows, sizes[1], question.values),
+        ("rows", answer.rows, sizes[1], question.value_type),
     ):
         if tuple(tensor.shape) != (size,) or tensor.dtype != dtype:
             raise PeerError(
