@@ -23,8 +23,9 @@ chaos: $(STAMP) ## random kills, freezes and warnings, long; CHAOS_EVENTS=50, SE
 	HYBRIDJOB_CHAOS_EVENTS=$(or $(CHAOS_EVENTS),20) $(if $(SEED),HYBRIDJOB_CHAOS_SEED=$(SEED)) \
 	    $(BIN)/pytest tests/hybridjob/test_chaos.py tests/integration/test_chaos_on_slurm.py
 
-bench: $(STAMP) ## samples/s against the tutorial, plain torch, TorchRec if installed, and the limit
+bench: $(STAMP) ## samples/s beside the tutorial, plain torch, TorchRec if installed, and the limit
 	$(BIN)/python benchmarks/step.py $(BENCH)
+	$(BIN)/python benchmarks/steady.py
 
 check: $(STAMP) ## format, lint, types, direction of imports
 	@failed=; for tool in "ruff format --check ." "ruff check ." "mypy" "lint-imports --no-logo"; do \

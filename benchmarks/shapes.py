@@ -62,21 +62,26 @@ zipf = {zipf}
 def job_text(
     shape: str,
     *,
-    optimizer: str,
-    zipf: float,
+    optimizer: str = "sgd",
+    zipf: float = 0.0,
     steps: int,
     rows: int | None = None,
+    dim: int | None = None,
     servers: int = 1,
     trainers: int = 2,
     server_threads: int = 2,
 ) -> str:
-    """Write the job file of a shape: A one wide table of bags, B 26 tables with one id each."""
+    """Write the job file of a shape: A one wide table of bags, B 26 tables with one id each.
+
+    rows, dim: others than the shape's own.
+    """
     if shape == "A":
-        dim, tables, ids, num_dense, rows = 64, 1, 26, 0, rows or 1_000_000
+        own_rows, own_dim, tables, ids, num_dense = 1_000_000, 64, 1, 26, 0
     else:
-        dim, tables, ids, num_dense, rows = 16, 26, 1, 13, rows or 100_000
+        own_rows, own_dim, tables, ids, num_dense = 100_000, 16, 26, 1, 13
     features = "".join(
-        _FEATURE.format(number=number, rows=rows, ids=ids, zipf=zipf) for number in range(tables)
+        _FEATURE.format(number=number, rows=rows or own_rows, ids=ids, zipf=zipf)
+        for number in range(tables)
     )
     batch_size = _BATCHES_PER_SHAPE[shape] * trainers
     return JOB.format(
@@ -84,7 +89,7 @@ def job_text(
         servers=servers,
         server_threads=server_threads,
         trainers=trainers,
-        dim=dim if shape == "A" or rows <= 1_000_000 else 16,
+        dim=dim or own_dim,
         samples=batch_size * (_BATCHES + 2),
         num_dense=num_dense,
         features=features,

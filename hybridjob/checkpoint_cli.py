@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from hybridjob.checkpoint.manifest import (
     all_checkpoints,
@@ -17,8 +15,10 @@ from hybridjob.checkpoint.manifest import (
     verify,
 )
 from hybridjob.errors import CheckpointError, ConfigError
+from hybridjob.runs.columns import lay_out
 from hybridjob.runs.find import find_run
 from hybridjob.runs.outside import runner
+from hybridjob.runs.phrases import in_bytes, short_duration
 from hybridjob.runs_cli import RUNS, RunsFolder
 
 if TYPE_CHECKING:
@@ -43,28 +43,21 @@ _Where = Annotated[
 def list_checkpoints(where: _Where, *, runs: RunsFolder = RUNS) -> None:
     """List checkpoints, oldest first."""
     folder = _folder_of(where, runs)
-    table = Table(show_edge=False, pad_edge=False)
-    for heading in ("checkpoint", "step", "epoch", "servers", "trainers", "MB", "age", "base"):
-        table.add_column(heading, justify="left" if heading == "checkpoint" else "right")
-    damage: list[str] = []
+    heads = ["checkpoint", "step", "epoch", "servers", "trainers", "size", "age", "base"]
+    rows, damage = [heads], []
     for one in _checkpoints(folder):
+        age = short_duration(time.time() - one.stat().st_mtime)
         try:
             manifest = read_manifest(one)
         except CheckpointError as error:
             damage.append(str(error))
-            table.add_row(one.name, *"-----", _age(time.time() - one.stat().st_mtime), "damaged")
+            rows.append([one.name, *"-----", age, "damaged"])
             continue
-        megabytes = sum(file.size for file in manifest.files) / 1e6
+        size = in_bytes(sum(file.size for file in manifest.files))
         numbers = (manifest.step, manifest.epoch, manifest.servers, manifest.trainers)
-        age = _age(time.time() - one.stat().st_mtime)
-        table.add_row(
-            one.name,
-            *(str(number) for number in numbers),
-            f"{megabytes:,.1f}",
-            age,
-            manifest.base or "-",
-        )
-    Console().print(table)
+        rows.append([one.name, *map(str, numbers), size, age, manifest.base or "-"])
+    for line in lay_out(rows, None, flexible=7, right=range(1, 7)):
+        typer.echo(line)
     for text in damage:
         typer.echo(text, err=True)
 
@@ -144,10 +137,3 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 def _parent(folder: Path) -> Path:
     return folder / "checkpoints" if (folder / "checkpoints").is_dir() else folder
-
-
-def _age(seconds: float) -> str:
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"

@@ -42,7 +42,7 @@ def run(*arguments):
 def test_ls_names_every_checkpoint(job_folder):
     done = run("ls", job_folder)
     assert done.exit_code == 0
-    assert [line.split()[0] for line in done.stdout.splitlines()[2:]] == [
+    assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == [
         "step-00000010",
         "step-00000020",
     ]
