@@ -36,6 +36,7 @@ PRODUCT = {
     "hybridjob": (),
     "hybridjob, torch kernels": ("training.kernels=torch",),
     "hybridjob, staleness 1": ("training.mode=async", "training.staleness=1"),
+    "hybridjob, bfloat16": ("model.table_data_type=bfloat16", "training.wire_data_type=bfloat16"),
 }
 REFERENCES = ("tutorial", "plain", "torchrec", "limit")
 ROWS = {"100k rows": 100_000, "1M rows": 1_000_000, "10M rows": 10_000_000, "50M rows": 50_000_000}

@@ -190,6 +190,33 @@ def test_a_job_equals_plain_torch_and_itself(run_job, tmp_path, optimizer, train
     assert len(digests) == 1
 
 
+@pytest.mark.parametrize(
+    ("key", "tolerance"),
+    [
+        ("model.table_data_type=float16", 5e-3),
+        ("model.table_data_type=bfloat16", 5e-2),
+        ("training.wire_data_type=bfloat16", 5e-2),
+    ],
+)
+def test_a_job_of_16_bits_stays_near_plain_torch_on_any_number_of_servers(
+    run_job, tmp_path, key, tolerance
+):
+    overrides = [key, "trainer.tasks_per_node=2", "training.pool_on=servers"]
+    (tmp_path / "reference.toml").write_text(JOB)
+    reference = train_reference(load_job(tmp_path / "reference.toml", overrides), tmp_path)
+    digests = set()
+    for servers in (1, 2):
+        run = run_job(JOB, f"ps.tasks_per_node={servers}", *overrides)
+        assert run.returncode == 0, run.stdout + run.stderr
+        digests.add(run.summary["state_digest"])
+        for name, tensors in run.tables().items():
+            rows, expected = tensors["rows"], reference.bags[name].weight.data
+            assert rows.dtype == (torch.float32 if "wire" in key else getattr(torch, key[22:]))
+            difference = (rows.float() - expected).abs().mean()
+            assert difference < tolerance * expected.abs().mean()
+    assert len(digests) == 1
+
+
 def test_the_same_job_run_twice_gives_the_same_bits(run_job):
     more = ["ps.tasks_per_node=2", "trainer.tasks_per_node=2", "training.max_steps=20"]
     first, second = (run_job(JOB, *more).summary for _ in range(2))
