@@ -12,7 +12,7 @@ import typer
 
 from hybridjob.config import BUILT_IN_MODELS
 from hybridjob.data.fetch import ensure_local, resolve
-from hybridjob.errors import ConfigError
+from hybridjob.errors import ConfigError, DataError
 from hybridjob.jobfile import parse_job, read_values
 from hybridjob.jobfolder import new_folder, write_atomically
 from hybridjob.runs.phrases import counted, duration
@@ -49,13 +49,20 @@ def prepare(
     signal.signal(signal.SIGTERM, _stop)
     final = folder.expanduser().absolute()
     progress = _ProgressLines()
-    with new_folder(final) as part:
-        ensure_local(job.data)
-        data = resolve(job.data)
-        section = convert(data, seed=job.seed, folder=part, final=final, report=progress)
-        own = {key: value for key, value in values.items() if key != "data"}
-        text = tomlkit.dumps({**own, "data": _section_in_toml(section)})
-        write_atomically(part / "job.toml", text)
+    try:
+        with new_folder(final) as part:
+            ensure_local(job.data)
+            data = resolve(job.data)
+            section = convert(data, seed=job.seed, folder=part, final=final, report=progress)
+            own = {key: value for key, value in values.items() if key != "data"}
+            text = tomlkit.dumps({**own, "data": _section_in_toml(section)})
+            write_atomically(part / "job.toml", text)
+    except OSError as error:
+        # Whoever reads has errors of their own.
+        raise DataError(
+            f"cannot write {folder}: {error.strerror or error}. Nothing of it was kept: make room, "
+            "or name another folder"
+        ) from error
     typer.echo(f"{progress.summary()}\ntrain on it: hybridjob submit {folder / 'job.toml'}")
     if job.model.factory not in BUILT_IN_MODELS:
         typer.echo(

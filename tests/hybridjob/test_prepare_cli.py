@@ -1,6 +1,7 @@
 """`hybridjob prepare`: the same job on faster data, whole or not at all."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -126,6 +127,20 @@ def test_a_folder_with_something_in_it_is_refused(job_file, tmp_path):
     assert f"{tmp_path} is there and not empty" in done.stderr
     with pytest.raises(ConfigError, match="is there and not empty"), new_folder(job_file):
         pass
+
+
+def test_what_cannot_be_written_is_one_message_and_leaves_nothing(job_file, tmp_path):
+    def allow_small_files_only():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+
+    before = sorted(tmp_path.iterdir())
+    full = prepare(job_file, tmp_path / "fast", preexec_fn=allow_small_files_only)
+    in_file = prepare(job_file, job_file / "fast")
+    assert [full.returncode, in_file.returncode] == [1, 1]
+    assert f"hybridjob: cannot write {tmp_path}/fast: " in full.stderr
+    assert f"hybridjob: cannot write {job_file}/fast: Not a directory" in in_file.stderr
+    assert "Traceback" not in full.stderr + in_file.stderr
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_a_new_folder_appears_when_it_is_whole(tmp_path):
