@@ -48,7 +48,10 @@ class KeyIndex:
 
     def _find_distinct(self, texts: Any) -> NDArray[np.int64]:
         hashes = hash_strings(texts)
-        places = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
-        found = self._order[places]
+        places = np.empty(len(hashes), dtype=np.int64)
+        # In ascending order, one search finds in the processor's cache what the last has read.
+        ascending = np.argsort(hashes)
+        places[ascending] = np.searchsorted(self._hashes, hashes[ascending])
+        found = self._order[np.minimum(places, len(self._hashes) - 1)]
         same = pc.equal(self._keys.take(pa.array(found)), texts)
         return np.where(same.to_numpy(zero_copy_only=False), found, -1)
