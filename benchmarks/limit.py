@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def run_limit(job: Job) -> float:
     """Train on all trainers' batches; give samples/s."""
-    threads = os.cpu_count() or 1
+    threads = len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
     module, tables = shapes.factory(schema_of(job.data), **job.model.options)
     optimizer = torch.optim.SGD(module.parameters(), lr=0.01)

@@ -206,12 +206,19 @@ def _give_up(error: HybridjobError) -> NoReturn:
 def main() -> None:
     """Run the console script."""
     # pyarrow and more: not for `submit`
-    from hybridjob import checkpoint_cli, doctor_cli, report_cli, runs_cli  # noqa: PLC0415
+    from hybridjob import (  # noqa: PLC0415
+        checkpoint_cli,
+        doctor_cli,
+        prepare_cli,
+        report_cli,
+        runs_cli,
+    )
 
     runs_cli.register(app)
     app.add_typer(checkpoint_cli.app, name="checkpoint")
     app.command("report")(report_cli.report)
     app.command("doctor")(doctor_cli.doctor)
+    app.command("prepare")(prepare_cli.prepare)
     try:
         app()
     except HybridjobError as error:

@@ -28,6 +28,11 @@ def load_job(path: Path, overrides: Sequence[str] = ()) -> Job:
     overrides: `key.path=value`, the value in TOML's words or a bare string.
     Raises ConfigError that lists every mistake with its key.
     """
+    return parse_job(read_values(path, overrides), source=str(path))
+
+
+def read_values(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """Read what a job file and its overrides say, unchecked but for TOML's own rules."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -35,12 +40,12 @@ def load_job(path: Path, overrides: Sequence[str] = ()) -> Job:
     except UnicodeDecodeError as error:
         raise ConfigError(f"the job file {path} is not UTF-8 text: {error}") from error
     try:
-        values = tomlkit.parse(text).unwrap()
+        values: dict[str, Any] = tomlkit.parse(text).unwrap()
     except TOMLKitError as error:
         raise ConfigError(f"the job file {path} is no TOML: {error}") from error
     for override in overrides:
         apply_override(values, override)
-    return parse_job(values, source=str(path))
+    return values
 
 
 def parse_job(values: Mapping[str, Any], *, source: str) -> Job:

@@ -6,13 +6,18 @@ by the steps that the batch script has started in a life, numbers by the tasks w
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hybridjob.errors import PeerError
+from hybridjob.errors import ConfigError, PeerError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @dataclass(frozen=True)
@@ -140,6 +145,25 @@ def write_atomically(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
+    sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Make a folder that others see when the block ends, whole, and not at all if it raises.
+
+    Gives the folder to fill, beside path. Raises ConfigError if path is there and not empty.
+    """
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise ConfigError(f"{path} is there and not empty: name another folder, or remove it first")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.mkdir(parents=True)
+    try:
+        yield temporary
+        temporary.replace(path)
+    except BaseException:
+        shutil.rmtree(temporary)
+        raise
     sync_folder(path.parent)
 
 

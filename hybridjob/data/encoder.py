@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from hybridjob.data.cells import plain
+from hybridjob.data.cells import is_list, plain
 from hybridjob.data.encode_categorical import encode_categorical
 from hybridjob.data.encode_numeric import encode_label, encode_numeric
 from hybridjob.data.layout import categorical_columns, label_rule, numeric_columns
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hybridjob.data.columns import CategoricalColumn
     from hybridjob.data.config import DataConfig
     from hybridjob.data.faults import Faults
     from hybridjob.data.key_index import KeyIndex
@@ -61,6 +62,20 @@ class Encoder:
                 dense[:, i] = self._sides[home].numbers[column.name][side_rows[home]]
         bags = self._bags(table, side_rows, faults)
         return Rows(dense, label, bags)
+
+    def features_of_bags(self, table: Any) -> frozenset[str]:
+        """Name the features whose cells hold bags of any size, not one value or none."""
+        return frozenset(
+            column.name
+            for column in self._categorical
+            if column.separator is not None or self._is_list(column, table)
+        )
+
+    def _is_list(self, column: CategoricalColumn, table: Any) -> bool:
+        home = self._homes[column.column]
+        if home is None:
+            return is_list(table[column.column])
+        return self._sides[home].bags[column.name].offsets is not None
 
     def _bags(
         self, table: Any, side_rows: Sequence[NDArray[np.int64]], faults: Faults

@@ -39,9 +39,19 @@ class KeyIndex:
         """Give for each text (M) its place in the list, -1 for one that is not there or null."""
         if not len(self._keys) or not len(texts):
             return np.full(len(texts), -1, dtype=np.int64)
+        # Most texts come again and again: look each of them up once.
+        coded = texts.dictionary_encode()
+        places = np.append(self._find_distinct(coded.dictionary), -1)
+        numbers = coded.indices.fill_null(len(places) - 1)
+        found: NDArray[np.int64] = places[numbers.to_numpy(zero_copy_only=False)]
+        return found
+
+    def _find_distinct(self, texts: Any) -> NDArray[np.int64]:
         hashes = hash_strings(texts)
-        places = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
-        found = self._order[places]
-        # Null texts compare as null: not equal.
-        same = pc.equal(self._keys.take(pa.array(found)), texts).fill_null(False)
+        places = np.empty(len(hashes), dtype=np.int64)
+        # In ascending order, one search finds in the processor's cache what the last has read.
+        ascending = np.argsort(hashes)
+        places[ascending] = np.searchsorted(self._hashes, hashes[ascending])
+        found = self._order[np.minimum(places, len(self._hashes) - 1)]
+        same = pc.equal(self._keys.take(pa.array(found)), texts)
         return np.where(same.to_numpy(zero_copy_only=False), found, -1)

@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 def open_files(config: DataConfig, split: SplitName, seed: int, folder: Path) -> Source:
     """Open the files of one split; `prepare` has made the vocabularies in folder."""
     main = open_main(config, split)
+    encoder = open_encoder(config, main, folder)
+    side = EVERYTHING if config.test_path else Split(split, config.test_fraction, seed)
+    return FileSource(main, encoder, side, skip_bad_rows=config.on_bad_row == "skip")
+
+
+def open_encoder(config: DataConfig, main: RawTable, folder: Path) -> Encoder:
+    """Read the joined tables, and the vocabularies that `prepare` has made in folder."""
     raw_sides = [open_side(join, number) for number, join in enumerate(config.join)]
     homes = locate(config, main, raw_sides)
     indexes = {
@@ -37,9 +44,7 @@ def open_files(config: DataConfig, split: SplitName, seed: int, folder: Path) ->
         load_side_table(number, config, table, homes, indexes)
         for number, table in enumerate(raw_sides)
     ]
-    encoder = Encoder(config, homes, sides, indexes)
-    side = EVERYTHING if config.test_path else Split(split, config.test_fraction, seed)
-    return FileSource(main, encoder, side, skip_bad_rows=config.on_bad_row == "skip")
+    return Encoder(config, homes, sides, indexes)
 
 
 def open_main(config: DataConfig, split: SplitName) -> RawTable:

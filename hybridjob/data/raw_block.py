@@ -24,6 +24,7 @@ class BrokenRow(NamedTuple):
 class RawBlock:
     """Rows of one block: an arrow table (n rows) with the columns that are used.
 
+    file_index, block_in_file: decide, with a row's number, which rows are held out for the test.
     row_numbers: (n,) each row's number in the block, counted with the broken ones.
     place: says for a row number where it is: file and line.
     """
@@ -49,6 +50,9 @@ class RawTable(Protocol):
 
     def columns_of(self, file_index: int) -> tuple[str, ...]:
         """Name the columns of one file."""
+
+    def origin_of(self, block: int) -> tuple[int, int]:
+        """Give a block's file_index and block_in_file."""
 
     def read(self, block: int, wanted: Mapping[str, Any]) -> RawBlock:
         """Read the wanted columns of a block; their types are a hint that text may miss."""

@@ -44,6 +44,25 @@ class Source(Protocol):
         """Say about how many rows this split has."""
 
 
+class BadRows:
+    """What becomes of bad rows: an error, or one warning and then silence."""
+
+    def __init__(self, *, skip: bool) -> None:
+        self._skip = skip
+        self._warned = False
+
+    def report(self, raw: RawBlock, row_number: int, text: str) -> None:
+        """Raise DataError with the row's place, or warn if bad rows are skipped."""
+        if not self._skip:
+            raise DataError(
+                f"{raw.place(row_number)}, {text}. "
+                'Correct it, or set data.on_bad_row = "skip" to leave such rows out'
+            )
+        if not self._warned:
+            self._warned = True
+            _log.warning("bad rows are skipped; the first: %s, %s", raw.place(row_number), text)
+
+
 class FileSource:
     """Blocks of files. Under on_bad_row = "stop" a bad row raises DataError with its place."""
 
@@ -53,8 +72,7 @@ class FileSource:
         self._table = table
         self._encoder = encoder
         self._split = split
-        self._skip = skip_bad_rows
-        self._warned = False
+        self._bad_rows = BadRows(skip=skip_bad_rows)
 
     @property
     def num_blocks(self) -> int:
@@ -71,7 +89,7 @@ class FileSource:
         raw = self._table.read(block, self._encoder.wanted)
         if raw.broken:
             row, text = raw.broken[0]
-            self._report(raw, row, text)
+            self._bad_rows.report(raw, row, text)
         table, numbers, skipped = raw.table, raw.row_numbers, len(raw.broken)
         if not self._split.takes_all:
             where = (raw.file_index, raw.block_in_file)
@@ -84,16 +102,7 @@ class FileSource:
         if faults.first is None:
             return BlockRows(rows, skipped)
         first = faults.first
-        self._report(raw, int(numbers[first.row]), f"column {first.column!r}: {first.text}")
+        text = f"column {first.column!r}: {first.text}"
+        self._bad_rows.report(raw, int(numbers[first.row]), text)
         good = take(rows, np.flatnonzero(~faults.mask))
         return BlockRows(good, skipped + int(faults.mask.sum()))
-
-    def _report(self, raw: RawBlock, row_number: int, text: str) -> None:
-        if not self._skip:
-            raise DataError(
-                f"{raw.place(row_number)}, {text}. "
-                'Correct it, or set data.on_bad_row = "skip" to leave such rows out'
-            )
-        if not self._warned:
-            self._warned = True
-            _log.warning("bad rows are skipped; the first: %s, %s", raw.place(row_number), text)

@@ -56,10 +56,15 @@ class TextTable:
         """Name the columns of one file."""
         return self._files[file_index].column_names
 
+    def origin_of(self, block: int) -> tuple[int, int]:
+        """Tell a block's file and its number there."""
+        file_index = int(np.searchsorted(self._firsts, block, side="right")) - 1
+        return file_index, block - int(self._firsts[file_index])
+
     def read(self, block: int, wanted: Mapping[str, Any]) -> RawBlock:
         """Read the wanted columns of a block; all are binary if a cell does not fit its type."""
-        file_index = int(np.searchsorted(self._firsts, block, side="right")) - 1
-        file, index = self._files[file_index], block - int(self._firsts[file_index])
+        file_index, index = self.origin_of(block)
+        file = self._files[file_index]
         text = read_whole(file) if self._is_whole(file) else read_block(file, index, self._size)
         parsed = parse(text.data, file.column_names, wanted, self._layout)
         return RawBlock(
