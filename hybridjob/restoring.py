@@ -95,7 +95,10 @@ def restore(job: Job, world: World, tables: list[Table], checkpoints: Path) -> R
 def _create(
     job: Job, world: World, tables: list[Table], source: tuple[Path, Manifest] | None
 ) -> int:
-    """Have the servers make their tables. Returns their bytes; raises DamageError."""
+    """Have the servers make their tables. Returns their bytes.
+
+    Raises DamageError, or CheckpointError for one that is of other tables or another optimizer.
+    """
     calls = [
         remote.start_call(
             world,
@@ -110,18 +113,18 @@ def _create(
     ]
     own = None if source is None else _check_the_rest(*source)
     replies = [call.wait() for call in calls]
-    for error in (own, *(damage for _, damage in replies)):
-        if error:
-            raise DamageError(error)
+    for error in (own, *(error for _, error in replies)):
+        if error is not None:
+            raise error
     return sum(num_bytes for num_bytes, _ in replies)
 
 
-def _check_the_rest(folder: Path, manifest: Manifest) -> str | None:
+def _check_the_rest(folder: Path, manifest: Manifest) -> CheckpointError | None:
     """Check the files that no server reads. Returns what is wrong."""
     try:
         for where, entry in all_files(folder, manifest):
             if shard_name(entry.name) is None:
                 check_file(where, entry)
     except CheckpointError as error:
-        return str(error)
+        return error
     return None

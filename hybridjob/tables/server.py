@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hybridjob.errors import DamageError, PeerError
+from hybridjob.errors import CheckpointError, PeerError
 from hybridjob.remote import Future, deferred
 from hybridjob.roles import index_in_role
 from hybridjob.tables.kernels import server_kernels
@@ -33,12 +33,17 @@ def this_server() -> Server:
     return _server
 
 
-def create_shards(tables: list[Table], job: Job, checkpoint: str | None) -> tuple[int, str | None]:
-    """Make the server's shards. Returns their bytes, and what of the checkpoint is damaged."""
+def create_shards(
+    tables: list[Table], job: Job, checkpoint: str | None
+) -> tuple[int, CheckpointError | None]:
+    """Make the server's shards. Returns their bytes, and what is wrong with the checkpoint.
+
+    An error that is raised here would reach the caller as a failure of this rank.
+    """
     try:
         return this_server().create(tables, job, checkpoint), None
-    except DamageError as error:
-        return 0, str(error)
+    except CheckpointError as error:
+        return 0, error
 
 
 @deferred

@@ -77,6 +77,22 @@ def status(hybridjob, run):
     return json.loads(hybridjob("status", run, "--json").stdout)
 
 
+@pytest.mark.parametrize(
+    ("override", "cause"),
+    [
+        ("model.table_data_type=bfloat16", "as float32, but they are to be kept as bfloat16"),
+        ("training.table_optimizer.name=adam", "was the optimizer of the tables changed?"),
+    ],
+)
+def test_a_checkpoint_of_other_tables_ends_a_resumed_run_at_once(hybridjob, override, cause):
+    hybridjob("submit", "steered.toml", "--executor", "local")
+    done = hybridjob("resume", "steered", override, check=False)
+    assert done.returncode == 1
+    assert cause in done.stderr
+    assert "did not answer" not in done.stderr
+    assert status(hybridjob, "steered")["generations"] == 1
+
+
 def test_a_resumed_run_ends_in_the_state_of_an_undisturbed_one(hybridjob, tmp_path):
     local = ("--executor", "local")
     hybridjob("submit", "steered.toml", *local)
