@@ -31,8 +31,11 @@ from hybridjob.tables.shard import Shard
 from hybridjob.tables.sharding import row_bounds
 
 
-def shards_of(num_servers, *, rows=31, optimizer="adam", seed=1):
-    table = Table(name="t.x", num_embeddings=rows, embedding_dim=4, feature_names=("f",))
+def shards_of(num_servers, *, rows=31, optimizer="adam", seed=1, dim=4, data_type="float32"):
+    table = Table(
+        name="t.x", num_embeddings=rows, embedding_dim=dim, feature_names=("f",),
+        data_type=data_type,
+    )  # fmt: skip
     bounds = row_bounds(rows, num_servers)
     config = TableOptimizer(name=optimizer)
     return [
@@ -67,7 +70,7 @@ def load(folder, shards):
 def train(shards, rows, seed):
     """Take a step on some rows of the table."""
     generator = torch.Generator().manual_seed(seed)
-    gradient = torch.randn(len(rows), 4, generator=generator)
+    gradient = torch.randn(len(rows), shards[0].rows.shape[1], generator=generator)
     for shard in shards:
         mine = [number for number, row in enumerate(rows) if shard.start <= row < shard.stop]
         ids = torch.tensor([rows[number] - shard.start for number in mine], dtype=torch.int64)
@@ -261,3 +264,50 @@ def test_another_optimizer_or_size_is_refused(tmp_path):
         load(folder, shards_of(1, optimizer="adam"))
     with pytest.raises(CheckpointError, match="was num_embeddings changed"):
         load(folder, shards_of(1, rows=40, optimizer="sgd"))
+
+
+@pytest.mark.parametrize("data_type", ["bfloat16", "float16"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_rows_of_16_bits_go_on_from_a_base_and_a_delta_as_if_never_stopped(
+    tmp_path, optimizer, data_type
+):
+    """5 columns of 31 rows: neither a row nor a table is a whole number of 32-bit words."""
+    like = {"optimizer": optimizer, "data_type": data_type, "dim": 5}
+    shards = shards_of(2, **like)
+    train(shards, [0, 3, 30], seed=1)
+    base = save(tmp_path, 1, shards)
+    train(shards, [3, 4, 16], seed=2)
+    delta = save(tmp_path, 2, shards, base=base)
+    again = shards_of(3, **like)
+    load(delta, again)
+    assert digest(again) == digest(shards)
+    for step in (3, 4):
+        train(shards, [0, 4, 30], seed=step)
+        train(again, [0, 4, 30], seed=step)
+    assert digest(again) == digest(shards)
+
+
+@pytest.mark.parametrize("data_type", ["bfloat16", "float16"])
+def test_a_snapshot_of_16_bits_holds_what_was_before_a_change(tmp_path, data_type):
+    (shard,) = shards_of(1, dim=5, data_type=data_type)
+    before = digest([shard])
+    draft = begin_draft(draft_of(tmp_path, 1, "0.0.0"))
+    part = part_of(shard, delta=False)
+    train([shard], [0, 7, 30], seed=1)
+    assert digest([shard]) != before
+    (entry,) = save_parts(draft, [part])
+    found = read_tensors(draft / entry.name, entry)
+    (again,) = shards_of(1, dim=5, data_type=data_type)
+    for name, tensor in again.tensors.items():
+        assert found[name].dtype == tensor.dtype
+        tensor.copy_(found[name])
+    assert digest([again]) == before
+
+
+@pytest.mark.parametrize(
+    ("was", "wanted"), [("float32", "bfloat16"), ("bfloat16", "float16"), ("float16", "float32")]
+)
+def test_rows_of_another_type_are_refused_and_the_key_to_set_is_named(tmp_path, was, wanted):
+    folder = save(tmp_path, 1, shards_of(2, data_type=was))
+    with pytest.raises(CheckpointError, match=f"as {was}.* as {wanted}.*table_data_type = '{was}'"):
+        load(folder, shards_of(2, data_type=wanted))

@@ -5,6 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from safetensors.numpy import load_file
+from safetensors.torch import load_file as load_tensors
 from typer.testing import CliRunner
 
 from hybridjob.checkpoint.files import write_tensors
@@ -17,10 +18,14 @@ ROWS = torch.arange(35.0).reshape(7, 5)
 
 @pytest.fixture
 def job_folder(tmp_path):
+    return write_checkpoints(tmp_path, ROWS)
+
+
+def write_checkpoints(tmp_path, rows):
     for step in (10, 20):
         draft = begin_draft(draft_of(tmp_path / "checkpoints", step, "0.0.0"))
         files = [
-            write_tensors(draft / f"table-t.{start}-{stop}.safetensors", {"rows": ROWS[start:stop]})
+            write_tensors(draft / f"table-t.{start}-{stop}.safetensors", {"rows": rows[start:stop]})
             for start, stop in ((0, 3), (3, 7))
         ]
         dense = {"module/fc.weight": torch.ones(2, 2), "optimizer/0/step": torch.tensor(1.0)}
@@ -72,6 +77,19 @@ def test_export_to_parquet_has_ids_and_vectors(job_folder, tmp_path):
     table = pq.read_table(tmp_path / "pq/t.parquet")
     assert table["id"].to_pylist() == list(range(7))
     np.testing.assert_array_equal(np.array(table["vector"].to_pylist()), ROWS.numpy())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_rows_of_16_bits_are_exported_as_they_are_and_to_parquet_as_float32(tmp_path, dtype):
+    rows = (ROWS / 7).to(dtype)
+    folder = write_checkpoints(tmp_path, rows)
+    assert run("export", folder, tmp_path / "plain").exit_code == 0
+    weight = load_tensors(tmp_path / "plain/t.safetensors")["weight"]
+    assert weight.dtype == dtype
+    assert torch.equal(weight, rows)
+    assert run("export", folder, tmp_path / "pq", "--format", "parquet").exit_code == 0
+    vectors = pq.read_table(tmp_path / "pq/t.parquet")["vector"].to_pylist()
+    assert torch.equal(torch.tensor(vectors), rows.float())
 
 
 def test_export_passes_over_a_damaged_checkpoint(job_folder, tmp_path):

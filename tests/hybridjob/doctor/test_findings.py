@@ -44,6 +44,14 @@ def test_table_bytes_are_known_before_any_table_is(optimizer, numbers):
     assert estimate.state_bytes == 1_500_000 * numbers * 4
 
 
+@pytest.mark.parametrize("data_type", ["bfloat16", "float16"])
+def test_rows_of_16_bits_take_half_and_the_optimizers_state_does_not(data_type):
+    asked = job(
+        model={"table_data_type": data_type}, training={"table_optimizer": {"name": "adagrad"}}
+    )
+    assert estimate_tables(asked).state_bytes == 1_500_000 * 16 * (2 + 4)
+
+
 def test_an_own_models_tables_are_a_guess():
     estimate = estimate_tables(job(model={"factory": "mine:factory"}))
     assert not estimate.sure
