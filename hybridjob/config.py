@@ -32,6 +32,7 @@ def _checked_time(value: str) -> str:
 FlagValue = bool | int | str
 Kernels = Literal["auto", "numba", "torch"]
 PoolOn = Literal["auto", "servers", "trainers"]
+Sharding = Literal["range", "hash"]
 MemorySize = Annotated[str, Field(pattern=r"^\d+(\.\d+)?[KMGTkmgt]?[Bb]?$")]
 TimeLimit = Annotated[str, AfterValidator(_checked_time)]
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -211,6 +212,10 @@ class Training(Section):
     """Where bags are pooled: on the `servers`, so that vectors travel, or on the `trainers`, so
     that distinct rows do; `auto`: for each table and batch what moves fewer bytes. The result is
     the same to the bit. Maxima are pooled on the trainers, with `torch` kernels all bags are."""
+    sharding: Sharding = "range"
+    """Which server holds which ids of a table: `range`: each the next ones, in order; `hash`: ids
+    that are close lie apart, so that frequent ones with small numbers are not all on one server.
+    A run keeps what it began with."""
     epochs: PositiveInt = 1
     """Passes over the training data."""
     max_steps: PositiveInt | None = None

@@ -47,7 +47,9 @@ class TableClient:
         self._limit_s = training.stall_timeout_s
         self._kernels = trainer_kernels(training.kernels)
         self._servers = world.layout.server_ranks
-        self._planner = Planner(tables, len(self._servers), self._kernels, training.pool_on)
+        self._planner = Planner(
+            tables, len(self._servers), self._kernels, training.pool_on, training.sharding
+        )
         self._partial = len(self._servers) > 1 and self._kernels.pools_on_servers
         self._pushes: deque[list[Pending]] = deque()
         self._lag = 0

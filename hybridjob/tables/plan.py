@@ -11,12 +11,13 @@ feature after the other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
 from hybridjob.errors import ModelError, TableError
+from hybridjob.tables.spreading import Spread, spread_of
 from hybridjob.tables.wire import JAGGED, ROWS, Part, Question, id_type, joined
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from hybridjob.config import PoolOn
+    from hybridjob.config import PoolOn, Sharding
     from hybridjob.data.batch import Batch, Jagged
     from hybridjob.schema import Pooling, Table
     from hybridjob.tables.dealt import Dealt, DealtBags
@@ -42,6 +43,7 @@ class TrainerKernels(Protocol):
     pools_on_servers: bool
 
     def bounds(self, ids: Tensor) -> tuple[int, int]: ...  # noqa: D102
+    def rows_of(self, ids: Tensor, spread: Spread) -> Tensor: ...  # noqa: D102
     def width(self, offsets: Tensor) -> int: ...  # noqa: D102
     def deal_rows(  # noqa: D102
         self, ids: Tensor, num_rows: int, num_servers: int, dtype: torch.dtype
@@ -120,12 +122,19 @@ class Planner:
     """Makes plans; one for each trainer, used by one thread."""
 
     def __init__(
-        self, tables: Sequence[Table], num_servers: int, kernels: TrainerKernels, pool_on: PoolOn
+        self,
+        tables: Sequence[Table],
+        num_servers: int,
+        kernels: TrainerKernels,
+        pool_on: PoolOn,
+        sharding: Sharding = "range",
     ) -> None:
         self._tables, self._num_servers, self._kernels = tuple(tables), num_servers, kernels
         self._pool_on: PoolOn = pool_on if kernels.pools_on_servers else "trainers"
         largest = max(-(-table.num_embeddings // num_servers) for table in tables)
         self._dtype = id_type(largest)
+        hashed = tables if sharding == "hash" else ()
+        self._spreads = {one.name: spread_of(one.name, one.num_embeddings) for one in hashed}
         self._distinct_share: dict[str, float] = {}
         self._age: dict[str, int] = {}
 
@@ -142,20 +151,32 @@ class Planner:
             own = _slots(table, batch.size, slots[-1].end if slots else 0)
             slots += own
             self._check(table, batch)
-            by_servers, dealt = self._choose(table, batch)
+            rows = self._in_rows(table, batch)
+            by_servers, dealt = self._choose(table, rows)
             if by_servers:
                 for slot in own:
-                    self._ask_vectors(number, table, batch.features[slot.name], drafts)
+                    self._ask_vectors(number, table, rows.features[slot.name], drafts)
                 pooled += own
             else:
-                tables.append((number, table, own, dealt or self._deal(table, batch)))
-        rows = [
+                tables.append((number, table, own, dealt or self._deal(table, rows)))
+        of_rows = [
             _ask_rows(number, table, own, dealt, batch, drafts)
             for number, table, own, dealt in tables
             if dealt is not None
         ]
         questions = [draft.question(batch.size, self._dtype) for draft in drafts]
-        return Plan(batch, slots[-1].end, slots, pooled, rows, questions)
+        return Plan(batch, slots[-1].end, slots, pooled, of_rows, questions)
+
+    def _in_rows(self, table: Table, batch: Batch) -> Batch:
+        """Put rows in the place of a table's ids; all that follows knows rows alone."""
+        spread = self._spreads.get(table.name)
+        if spread is None:
+            return batch
+        features = dict(batch.features)
+        for name in table.feature_names:
+            bag = features[name]
+            features[name] = replace(bag, values=self._kernels.rows_of(bag.values, spread))
+        return replace(batch, features=features)
 
     def _choose(self, table: Table, batch: Batch) -> tuple[bool, Dealt | None]:
         """Tell whether the servers pool a table; and its distinct ids if they were looked for."""
