@@ -28,10 +28,10 @@ MANIFEST = "manifest.json"
 class Manifest:
     """What a checkpoint holds.
 
-    tables: name -> [rows, columns]. sharding: training.sharding, in whose order the rows are;
-    manifests from before there was a choice name none. positions: per trainer, where its reading goes on. base: the
+    tables: name -> [rows, columns]. positions: per trainer, where its reading goes on. base: the
     folder, beside this one, that base_files lie in; None if this is a base. deltas: how many
-    there have been since the base, this one counted.
+    there have been since the base, this one counted. sharding: training.sharding, which decides
+    which rows are whose id's; manifests from before there was a choice do not name it.
     """
 
     step: int

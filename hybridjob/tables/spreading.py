@@ -36,7 +36,8 @@ class Spread:
         """Give the row of each id, 0 <= id < num_rows."""
         high, low = ids >> DIGIT_BITS, ids & (2**DIGIT_BITS - 1)
         carried = (high * self.multiplier % self.num_rows) << DIGIT_BITS
-        return (carried + low * self.multiplier + self.first) % self.num_rows
+        rows: NDArray[np.int64] = (carried + low * self.multiplier + self.first) % self.num_rows
+        return rows
 
 
 def spread_of(table: str, num_rows: int) -> Spread:

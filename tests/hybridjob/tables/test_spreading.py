@@ -10,21 +10,17 @@ from hybridjob.errors import TableError
 from hybridjob.tables.spreading import spread_of
 from hybridjob.tables.torch_trainer import TorchTrainer
 
+pytest.importorskip("numba")
+
+from hybridjob.tables.compiled_trainer import CompiledTrainer
+
 LARGEST = 2**41
-
-
-def kernels():
-    yield TorchTrainer()
-    try:
-        from hybridjob.tables.compiled_trainer import CompiledTrainer
-    except ImportError:
-        return
-    yield CompiledTrainer()
+KERNELS = (TorchTrainer(), CompiledTrainer())
 
 
 @pytest.mark.parametrize("num_rows", [1, 2, 3, 4, 6, 97, 1000, 30_030, 65_536, 100_003])
 def test_every_row_has_one_id(num_rows):
-    for one in kernels():
+    for one in KERNELS:
         rows = one.rows_of(torch.arange(num_rows), spread_of("t", num_rows))
         assert torch.equal(rows.sort().values, torch.arange(num_rows))
 
@@ -35,7 +31,7 @@ def test_rows_are_exact_for_tables_of_any_size(num_rows, seed):
     drawn = np.random.default_rng(seed).integers(0, num_rows, 20).tolist()
     ids = [0, num_rows - 1, *drawn]
     expected = [(one * spread.multiplier + spread.first) % num_rows for one in ids]
-    for one in kernels():
+    for one in KERNELS:
         assert one.rows_of(torch.tensor(ids), spread).tolist() == expected
 
 
