@@ -33,6 +33,7 @@ def _checked_time(value: str) -> str:
 FlagValue = bool | int | str
 Kernels = Literal["auto", "numba", "torch"]
 PoolOn = Literal["auto", "servers", "trainers"]
+Sharding = Literal["range", "hash"]
 MemorySize = Annotated[str, Field(pattern=r"^\d+(\.\d+)?[KMGTkmgt]?[Bb]?$")]
 TimeLimit = Annotated[str, AfterValidator(_checked_time)]
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -219,6 +220,10 @@ class Training(Section):
     wire_data_type: DataType = "float32"
     """In what rows, vectors and gradients travel between servers and trainers, rounded to nearest.
     Not in float32, pool_on = "auto" may give other bits for another number of servers."""
+    sharding: Sharding = "range"
+    """Which server holds which ids of a table: `range`: each the next ones, in order; `hash`: ids
+    that are close lie apart, so that frequent ones with small numbers are not all on one server.
+    A run keeps what it began with."""
     epochs: PositiveInt = 1
     """Passes over the training data."""
     max_steps: PositiveInt | None = None

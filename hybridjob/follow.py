@@ -19,6 +19,7 @@ from hybridjob.failures import Failure, read_failure
 from hybridjob.jobfolder import read_json
 from hybridjob.logs import without_date
 from hybridjob.runs.phrases import duration
+from hybridjob.runs.served import hint_of_imbalance, served_shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,6 +69,8 @@ def show_end(job: Followed, folder: JobFolder, console: Console, errors: Console
     summary = read_json(folder.summary)
     if summary is not None and summary["state"] == "completed":
         console.print(summary_table(summary))
+        if hint := hint_of_imbalance(summary):
+            console.print(hint, markup=False, soft_wrap=True, highlight=False)
         console.print(f"run folder: {folder.path}", soft_wrap=True, highlight=False)
         return True
     failure = _first_cause(folder)
@@ -96,6 +99,8 @@ def summary_table(summary: dict[str, Any]) -> Table:
         **_where_time_went(summary.get("seconds", {})),
         "state digest": summary["state_digest"][:16],
     }
+    if len(summary.get("ids_served", [])) > 1:
+        rows["ids a server"] = served_shares(summary["ids_served"])
     if summary["skipped_rows"]:
         rows["rows skipped"] = f"{summary['skipped_rows']:,}"
     for name, value in rows.items():

@@ -162,13 +162,9 @@ class Master:
         if len(digests) > 1:
             raise AssertionError("the trainers' dense layers differ: DDP did not keep them equal")
         limit = self._job.training.stall_timeout_s
+        servers = self._world.layout.server_ranks
         sums = add_sums(
-            remote.call_each(
-                self._world,
-                self._world.layout.server_ranks,
-                remote_server.table_sums,
-                timeout_s=limit,
-            )
+            remote.call_each(self._world, servers, remote_server.table_sums, timeout_s=limit)
         )
         step = finished[0].step
         lives = read_lives(self._folder)
@@ -188,6 +184,8 @@ class Master:
             "wall_s": round(wall_s, 3),
             "servers": self._world.layout.num_servers,
             "trainers": self._world.layout.num_trainers,
+            "sharding": self._job.training.sharding,
+            "ids_served": remote.call_each(self._world, servers, remote_server.ids_served),
             "table_bytes": restored.table_bytes,
             "passed_over": restored.damage,
             "seconds": {name: round(value, 3) for name, value in self._phases.take().items()},

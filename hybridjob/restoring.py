@@ -16,6 +16,7 @@ from hybridjob.checkpoint.manifest import (
     Manifest,
     all_checkpoints,
     all_files,
+    check_sharding,
     none_verifies,
     read_manifest,
     step_of,
@@ -62,13 +63,14 @@ def restore(job: Job, world: World, tables: list[Table], checkpoints: Path) -> R
     """Have the tables made, from the newest good checkpoint or as new.
 
     Raises CheckpointError if there are checkpoints and none is good, unless the job file says to
-    begin at zero then.
+    begin at zero then; and if one is of another sharding.
     """
     damage: list[str] = []
     folders = all_checkpoints(checkpoints)[::-1]
     for folder in folders:
         try:
             manifest = read_manifest(folder)
+            check_sharding(folder, manifest, job.training.sharding)
             table_bytes = _create(job, world, tables, (folder, manifest))
         except DamageError as error:
             damage.append(str(error))

@@ -215,6 +215,7 @@ class Saving:
             base=base.folder if base else None,
             base_files=base.files if base else [],
             deltas=base.deltas + 1 if base else 0,
+            sharding=self._job.training.sharding,
         )
 
     def _fail(self, error: CheckpointError) -> None:

@@ -1,4 +1,4 @@
-"""A checkpoint as plain files for serving. Imports no torch.
+"""A checkpoint as plain files for serving, rows in the order of ids. Imports no torch.
 
 Every table becomes one file with all its rows, the dense layers another: safetensors, rows in the
 type in which they were trained, or, for the tables, parquet with a column of ids and one of float32
@@ -23,6 +23,7 @@ from safetensors.numpy import save_file
 
 from hybridjob.checkpoint.shard_names import shard_name
 from hybridjob.errors import CheckpointError
+from hybridjob.tables.spreading import spread_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +52,7 @@ def export_checkpoint(folder: Path, manifest: Manifest, out: Path, kind: Format)
     except OSError as error:
         raise CheckpointError(f"cannot make {out}: {error.strerror}") from error
     files = [
-        _export_table(_rows(folder, manifest, table), out / f"{table}.{kind}", kind, shape)
+        _export_table(_in_order(folder, manifest, table), out / f"{table}.{kind}", kind, shape)
         for table, shape in manifest.tables.items()
     ]
     dense = out / "dense.safetensors"
@@ -65,6 +66,19 @@ def _shards(folder: Path, kind: str, table: str) -> list[Path]:
     names = (name for path in folder.iterdir() if (name := shard_name(path.name)) is not None)
     own = [name for name in names if (name.kind, name.table) == (kind, table)]
     return [folder / str(name) for name in sorted(own, key=lambda name: name.start)]
+
+
+def _in_order(folder: Path, manifest: Manifest, table: str) -> Iterator[NDArray[Any]]:
+    """Give a table's rows in the order of ids, in blocks; if they were spread, by way of memory."""
+    blocks = _rows(folder, manifest, table)
+    if manifest.sharding == "range":
+        yield from blocks
+        return
+    rows = np.concatenate(list(blocks))
+    spread = spread_of(table, len(rows))
+    for start in range(0, len(rows), _CHUNK_ROWS):
+        ids = np.arange(start, min(start + _CHUNK_ROWS, len(rows)))
+        yield rows[spread.rows_of(ids)]
 
 
 def _rows(folder: Path, manifest: Manifest, table: str) -> Iterator[NDArray[Any]]:

@@ -30,7 +30,8 @@ class Manifest:
 
     tables: name -> [rows, columns]. positions: per trainer, where its reading goes on. base: the
     folder, beside this one, that base_files lie in; None if this is a base. deltas: how many
-    there have been since the base, this one counted.
+    there have been since the base, this one counted. sharding: training.sharding, which decides
+    which rows are whose id's; manifests from before there was a choice do not name it.
     """
 
     step: int
@@ -44,6 +45,7 @@ class Manifest:
     base: str | None = None
     base_files: list[FileEntry] = field(default_factory=list)
     deltas: int = 0
+    sharding: str = "range"
     format: int = FORMAT
 
     def base_folder(self, folder: Path) -> Path:
@@ -128,6 +130,16 @@ def read_manifest(folder: Path) -> Manifest:
     for key in ("files", "base_files"):
         values[key] = [FileEntry(**entry) for entry in values[key]]
     return Manifest(**values)
+
+
+def check_sharding(folder: Path, manifest: Manifest, sharding: str) -> None:
+    """Raise CheckpointError if a checkpoint has its rows in another order than is wanted."""
+    if manifest.sharding != sharding:
+        raise CheckpointError(
+            f"{folder} was written with training.sharding = {manifest.sharding!r}, but the job "
+            f"file says {sharding!r}, which has ids in other rows: set training.sharding = "
+            f"{manifest.sharding!r}, or begin a new run"
+        )
 
 
 def _render(values: dict[str, Any]) -> str:

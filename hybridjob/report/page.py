@@ -78,6 +78,8 @@ def _tables(facts: Facts) -> list[dict[str, Any]]:
         ("Resources: asked for, and used", ("component", *asked, *used), words.resources(facts)),
         ("Checkpoints saved (the last 20)",
          ("when", "step", "kind", "MB", "stall s", "written in s"), words.checkpoints(facts)),
+        ("Ids served since the last start", ("server", "ids", "times the mean"),
+         words.ids_served(facts)),
         ("Where the ranks ran", ("rank", "role", "host"), words.ranks(facts)),
     ]  # fmt: skip
     return [{"title": title, "heads": heads, "rows": rows} for title, heads, rows in tables if rows]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hybridjob.report.generations import hosts_of
 from hybridjob.runs.phrases import counted, duration, in_bytes
+from hybridjob.runs.served import times_the_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -140,6 +141,15 @@ def checkpoints(facts: Facts) -> Rows:
             f"{one.seconds:.2f}",
         ]
         for time, one in saved
+    ]
+
+
+def ids_served(facts: Facts) -> Rows:
+    """List how many ids each server has served; with one server there is nothing to compare."""
+    counts = facts.summary.get("ids_served", [])
+    times = times_the_mean(counts) if len(counts) > 1 else []
+    return [
+        [f"ps{server}", f"{counts[server]:,}", f"{one:.2f}"] for server, one in enumerate(times)
     ]
 
 

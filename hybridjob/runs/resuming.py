@@ -14,6 +14,7 @@ from hybridjob.checkpoint.manifest import (
     MANIFEST,
     all_checkpoints,
     all_files,
+    check_sharding,
     newest_valid,
     read_manifest,
     step_of,
@@ -46,7 +47,8 @@ def plan_resumption(run: Run, seen: Seen, overrides: Sequence[str]) -> Resumptio
     """Choose the newest checkpoint that is all there, and read the job file with what changes.
 
     Its bytes are checked by the servers when they read them: there may be terabytes.
-    Raises RunError if the run goes on, or has nothing to go on from; ConfigError for an override.
+    Raises RunError if the run goes on, or has nothing to go on from; ConfigError for an override;
+    CheckpointError for another sharding.
     """
     if not seen.state.is_over:
         why = f"is {seen.state.value}" if seen.problem is None else f"may still run: {seen.problem}"
@@ -73,11 +75,13 @@ def plan_resumption(run: Run, seen: Seen, overrides: Sequence[str]) -> Resumptio
         raise RunError(
             f"job {run.job_id} of {run.name} has no checkpoint: submit the job file itself"
         )
+    manifest = read_manifest(checkpoint)
+    check_sharding(checkpoint, manifest, job.training.sharding)
     return Resumption(
         job=job,
         checkpoint=checkpoint,
         step=step_of(checkpoint),
-        trainers_before=read_manifest(checkpoint).trainers,
+        trainers_before=manifest.trainers,
         damage=damage,
     )
 

@@ -50,7 +50,12 @@ class TableClient:
         self._servers = world.layout.server_ranks
         self._value_type = torch_type(training.wire_data_type)
         self._planner = Planner(
-            tables, len(self._servers), self._kernels, training.pool_on, self._value_type
+            tables,
+            len(self._servers),
+            self._kernels,
+            training.pool_on,
+            value_type=self._value_type,
+            sharding=training.sharding,
         )
         self._partial = len(self._servers) > 1 and self._kernels.pools_on_servers
         self._pushes: deque[list[Pending]] = deque()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from hybridjob.data.batch import Jagged
     from hybridjob.schema import Pooling
+    from hybridjob.tables.spreading import Spread
 
 _NO_WEIGHTS = np.empty(0, np.float32)
 
@@ -30,6 +31,15 @@ class CompiledTrainer:
         """Give the least and the largest of at least one id."""
         low, high = id_kernels.bounds_of(ids.numpy())
         return int(low), int(high)
+
+    @staticmethod
+    def rows_of(ids: Tensor, spread: Spread) -> Tensor:
+        """Give the row of each id."""
+        rows = torch.empty_like(ids)
+        id_kernels.spread(
+            ids.numpy(), spread.num_rows, spread.multiplier, spread.first, rows.numpy()
+        )
+        return rows
 
     @staticmethod
     def width(offsets: Tensor) -> int:

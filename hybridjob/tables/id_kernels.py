@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hybridjob.tables.jit import compiled, inlined, prefetch
+from hybridjob.tables.spreading import DIGIT_BITS
 
 _MULTIPLIER = 0x9E3779B97F4A7C15
 """2^64 over the golden ratio: Knuth's multiplicative hashing, TAOCP 3, 6.4."""
@@ -50,6 +51,19 @@ def bounds_of(ids: Any) -> tuple[int, int]:
     for number in ids:
         low, high = min(low, number), max(high, number)
     return low, high
+
+
+@compiled
+def spread(ids: Any, num_rows: Any, multiplier: Any, first: Any, rows: Any) -> None:
+    """Fill rows, (N,) int64, with the row of each id: see hybridjob.tables.spreading."""
+    # Unsigned, for a division without a look at signs.
+    size, factor, bits = np.uint64(num_rows), np.uint64(multiplier), np.uint64(DIGIT_BITS)
+    for place in range(len(ids)):
+        number = np.uint64(ids[place])
+        high = number >> bits
+        low = number - (high << bits)
+        carried = (high * factor % size) << bits
+        rows[place] = np.int64((carried + low * factor + np.uint64(first)) % size)
 
 
 @compiled

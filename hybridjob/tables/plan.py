@@ -12,12 +12,15 @@ feature after the other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import functools
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
 from hybridjob.errors import ModelError, TableError
+from hybridjob.tables.pooling_place import PoolingPlace
+from hybridjob.tables.spreading import Spread, spread_of
 from hybridjob.tables.wire import JAGGED, ROWS, Part, Question, id_type, joined
 
 if TYPE_CHECKING:
@@ -25,17 +28,10 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from hybridjob.config import PoolOn
+    from hybridjob.config import PoolOn, Sharding
     from hybridjob.data.batch import Batch, Jagged
     from hybridjob.schema import Pooling, Table
     from hybridjob.tables.dealt import Dealt, DealtBags
-
-_PARTIAL_BYTES, _ID_BYTES = 8, 4
-_MEASURE_EVERY = 64
-"""Batches after which distinct ids are counted again where the servers pool; in each batch where
-the choice must not depend on those before, since a restart would forget them."""
-_OWN_WORK = 2.0
-"""Bytes of rows count so much more: the trainer has to deal and to pool them."""
 
 
 class TrainerKernels(Protocol):
@@ -44,6 +40,7 @@ class TrainerKernels(Protocol):
     pools_on_servers: bool
 
     def bounds(self, ids: Tensor) -> tuple[int, int]: ...  # noqa: D102
+    def rows_of(self, ids: Tensor, spread: Spread) -> Tensor: ...  # noqa: D102
     def width(self, offsets: Tensor) -> int: ...  # noqa: D102
     def deal_rows(  # noqa: D102
         self, ids: Tensor, num_rows: int, num_servers: int, dtype: torch.dtype
@@ -130,16 +127,19 @@ class Planner:
         num_servers: int,
         kernels: TrainerKernels,
         pool_on: PoolOn,
+        *,
         value_type: torch.dtype = torch.float32,
+        sharding: Sharding = "range",
     ) -> None:
         self._tables, self._num_servers, self._kernels = tuple(tables), num_servers, kernels
-        self._pool_on: PoolOn = pool_on if kernels.pools_on_servers else "trainers"
+        self._place = PoolingPlace(
+            num_servers, value_type, pool_on if kernels.pools_on_servers else "trainers"
+        )
         largest = max(-(-table.num_embeddings // num_servers) for table in tables)
         self._dtype = id_type(largest)
         self._value_type = value_type
-        self._measure_every = _MEASURE_EVERY if value_type == torch.float32 else 1
-        self._distinct_share: dict[str, float] = {}
-        self._age: dict[str, int] = {}
+        hashed = tables if sharding == "hash" else ()
+        self._spreads = {one.name: spread_of(one.name, one.num_embeddings) for one in hashed}
 
     def plan(self, batch: Batch) -> Plan:
         """Make a plan.
@@ -149,46 +149,36 @@ class Planner:
         drafts = [_Draft() for _ in range(self._num_servers)]
         slots: list[Slot] = []
         pooled: list[Slot] = []
-        tables: list[tuple[int, Table, list[Slot], Dealt | None]] = []
+        tables: list[tuple[int, Table, list[Slot], Dealt]] = []
         for number, table in enumerate(self._tables):
             own = _slots(table, batch.size, slots[-1].end if slots else 0)
             slots += own
             self._check(table, batch)
-            by_servers, dealt = self._choose(table, batch)
-            if by_servers:
+            rows = self._in_rows(table, batch)
+            deal = functools.cache(functools.partial(self._deal, table, rows))
+            if self._place.is_servers(table, rows, deal):
                 for slot in own:
-                    self._ask_vectors(number, table, batch.features[slot.name], drafts)
+                    self._ask_vectors(number, table, rows.features[slot.name], drafts)
                 pooled += own
             else:
-                tables.append((number, table, own, dealt or self._deal(table, batch)))
-        rows = [
+                tables.append((number, table, own, deal()))
+        of_rows = [
             _ask_rows(number, table, own, dealt, batch, drafts)
             for number, table, own, dealt in tables
-            if dealt is not None
         ]
         questions = [draft.question(batch.size, self._dtype, self._value_type) for draft in drafts]
-        return Plan(batch, slots[-1].end, slots, pooled, rows, questions, self._value_type)
+        return Plan(batch, slots[-1].end, slots, pooled, of_rows, questions, self._value_type)
 
-    def _choose(self, table: Table, batch: Batch) -> tuple[bool, Dealt | None]:
-        """Tell whether the servers pool a table; and its distinct ids if they were looked for."""
-        if table.pooling == "max" or self._pool_on != "auto":
-            return table.pooling != "max" and self._pool_on == "servers", None
-        count = sum(len(batch.features[name].values) for name in table.feature_names)
-        if count == 0:
-            return False, None
-        dealt = None
-        age = self._age.get(table.name, 0)
-        if age % self._measure_every == 0:
-            dealt = self._deal(table, batch)
-            self._distinct_share[table.name] = len(dealt.local) / count
-        self._age[table.name] = age + 1
-        distinct = self._distinct_share[table.name] * count
-        vectors = len(table.feature_names) * batch.size * table.embedding_dim
-        one = self._value_type.itemsize
-        answer = one if self._num_servers == 1 else _PARTIAL_BYTES
-        bytes_pooled = self._num_servers * vectors * (answer + one) + count * _ID_BYTES
-        bytes_rows = distinct * (2 * table.embedding_dim * one + _ID_BYTES)
-        return bytes_pooled <= _OWN_WORK * bytes_rows, dealt
+    def _in_rows(self, table: Table, batch: Batch) -> Batch:
+        """Put rows in the place of a table's ids; all that follows knows rows alone."""
+        spread = self._spreads.get(table.name)
+        if spread is None:
+            return batch
+        features = dict(batch.features)
+        for name in table.feature_names:
+            bag = features[name]
+            features[name] = replace(bag, values=self._kernels.rows_of(bag.values, spread))
+        return replace(batch, features=features)
 
     def _deal(self, table: Table, batch: Batch) -> Dealt:
         ids = [batch.features[name].values for name in table.feature_names]

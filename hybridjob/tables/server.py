@@ -74,6 +74,11 @@ def written() -> Future[Written]:
     return this_server().written()
 
 
+def ids_served() -> int:
+    """Count the ids of all questions so far."""
+    return this_server().ids_served
+
+
 def table_sums() -> RowSums:
     """Hash the server's shards."""
     return this_server().sums()

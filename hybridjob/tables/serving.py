@@ -72,6 +72,8 @@ class Server:
     """Optimizer steps taken: one a step, asynchronously one a push."""
     pushed: list[int] = field(default_factory=list)
     """For each trainer, the steps whose gradients are in the tables."""
+    ids_served: int = 0
+    """Ids of all questions since this server began."""
     _asked: dict[tuple[int, int], Question] = field(default_factory=dict)
     _parked: list[Parked] = field(default_factory=list)
     _pushes: dict[tuple[int, int], Pushed] = field(default_factory=dict)
@@ -120,6 +122,7 @@ class Server:
         answer: Future[Answer] = Future()
         parked = Parked(trainer, question, step, answer)
         with self._lock:
+            self.ids_served += len(question.ids)
             if train:
                 self._asked[trainer, step] = question
             if step > self.step + self.staleness:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from hybridjob.data.batch import Jagged
     from hybridjob.schema import Pooling
+    from hybridjob.tables.spreading import Spread
 
 
 class TorchTrainer:
@@ -27,6 +28,11 @@ class TorchTrainer:
         """Give the least and the largest of at least one id."""
         low, high = torch.aminmax(ids)
         return int(low), int(high)
+
+    @staticmethod
+    def rows_of(ids: Tensor, spread: Spread) -> Tensor:
+        """Give the row of each id."""
+        return torch.from_numpy(spread.rows_of(ids.numpy()))
 
     @staticmethod
     def width(offsets: Tensor) -> int:

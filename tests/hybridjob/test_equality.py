@@ -6,13 +6,19 @@ import pytest
 import sample_model
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file
 from torch import nn
 
+from hybridjob.checkpoint.export import export_checkpoint
+from hybridjob.checkpoint.manifest import read_manifest
 from hybridjob.config import TableOptimizer
 from hybridjob.data.reader import open_reader
 from hybridjob.data.schema_of import schema_of
+from hybridjob.errors import CheckpointError
 from hybridjob.jobfile import load_job
+from hybridjob.restoring import restore
 from hybridjob.tables.initial import initial_rows
+from hybridjob.tables.spreading import spread_of
 from hybridjob.trainer import share_of
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(240)]
@@ -59,6 +65,14 @@ ids_per_sample = [0, 3]
 """
 
 
+def rows_of_ids(job, table):
+    """Give the row of each id of a table."""
+    ids = torch.arange(table.num_embeddings)
+    if job.training.sharding == "range":
+        return ids
+    return torch.from_numpy(spread_of(table.name, len(ids)).rows_of(ids.numpy()))
+
+
 class Reference(nn.Module):
     """The same model in one process: nn.EmbeddingBag where the job has servers."""
 
@@ -78,7 +92,7 @@ class Reference(nn.Module):
                 include_last_offset=True,
             )
             rows = initial_rows(table, seed=job.seed, start=0, stop=table.num_embeddings)
-            bag.weight.data.copy_(rows)
+            bag.weight.data.copy_(rows[rows_of_ids(job, table)])
             self.bags[table.name] = bag
 
     def loss(self, batches):
@@ -172,22 +186,46 @@ def train_reference(job, folder):
 @pytest.mark.parametrize("optimizer", list(TABLE_OPTIMIZERS))
 def test_a_job_equals_plain_torch_and_itself(run_job, tmp_path, optimizer, trainers):
     overrides = [f"training.table_optimizer.name={optimizer}", f"trainer.tasks_per_node={trainers}"]
+    check_equality(run_job, tmp_path, overrides)
+
+
+@pytest.mark.parametrize("kernels", ["numba", "torch"])
+def test_a_job_with_ids_spread_by_hash_equals_plain_torch_and_itself(run_job, tmp_path, kernels):
+    spread = ["training.sharding=hash", f"training.kernels={kernels}"]
+    run = check_equality(run_job, tmp_path, ["trainer.tasks_per_node=2", *spread])
+    exported = tmp_path / "exported"
+    export_checkpoint(run.checkpoint, read_manifest(run.checkpoint), exported, "safetensors")
+    job = load_job(tmp_path / "reference.toml", spread)
+    for table in sample_model.tables_of(schema_of(job.data)):
+        in_order = run.tables()[table.name]["rows"][rows_of_ids(job, table)]
+        assert torch.equal(load_file(exported / f"{table.name}.safetensors")["weight"], in_order)
+    with pytest.raises(CheckpointError, match=r"set training.sharding = 'hash'"):
+        restore(load_job(tmp_path / "reference.toml"), None, [], run.checkpoint.parent)
+
+
+def check_equality(run_job, tmp_path, overrides):
+    """Compare jobs of 1, 2 and 3 servers with plain torch and each other; gives the last."""
     (tmp_path / "reference.toml").write_text(JOB)
-    reference = train_reference(load_job(tmp_path / "reference.toml", overrides), tmp_path)
+    job = load_job(tmp_path / "reference.toml", overrides)
+    reference = train_reference(job, tmp_path)
+    order = {table.name: rows_of_ids(job, table) for table in reference.tables}
     digests = set()
     for servers in (1, 2, 3):
         run = run_job(JOB, f"ps.tasks_per_node={servers}", *overrides)
         assert run.returncode == 0, run.stdout + run.stderr
         assert run.summary["final_step"] == STEPS
         digests.add(run.summary["state_digest"])
+        assert len(run.summary["ids_served"]) == servers
+        assert min(run.summary["ids_served"]) > 0
         for name, tensors in run.tables().items():
             expected = reference.bags[name].weight.data
-            torch.testing.assert_close(tensors["rows"], expected, rtol=0, atol=1e-5)
+            torch.testing.assert_close(tensors["rows"][order[name]], expected, rtol=0, atol=1e-5)
         for name, tensor in run.dense().items():
             expected = reference.module.state_dict()[name]
             torch.testing.assert_close(tensor, expected, rtol=0, atol=1e-5)
     # The cut of the tables over servers changes nothing, not even a bit.
     assert len(digests) == 1
+    return run
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """A checkpoint is whole or not there, and every byte of it is checked."""
 
 import itertools
+import json
 import os
 
 import pytest
@@ -246,6 +247,18 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(manifest, "FORMAT", 2)
     with pytest.raises(CheckpointError, match=r"has format 1, but this version .* reads only 2"):
         verify(folder)
+
+
+def test_a_manifest_that_names_no_sharding_is_of_ranges(tmp_path):
+    folder = save(tmp_path, 1, shards_of(1))
+    path = folder / manifest.MANIFEST
+    values = json.loads(path.read_text())
+    del values["sharding"]
+    path.write_text(manifest._render(values))
+    found = verify(folder)
+    manifest.check_sharding(folder, found, "range")
+    with pytest.raises(CheckpointError, match=r"with training.sharding = 'range', but .* 'hash'"):
+        manifest.check_sharding(folder, found, "hash")
 
 
 def test_rows_are_read_by_range(tmp_path):

@@ -1,5 +1,7 @@
 """Checkpoints from the login node: listed, verified, exported as plain files."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -8,10 +10,13 @@ from safetensors.numpy import load_file
 from safetensors.torch import load_file as load_tensors
 from typer.testing import CliRunner
 
+from hybridjob.checkpoint import export
+from hybridjob.checkpoint.export import export_checkpoint
 from hybridjob.checkpoint.files import write_tensors
 from hybridjob.checkpoint.manifest import Manifest, begin_draft, draft_of, publish, read_manifest
 from hybridjob.checkpoint_cli import app
 from hybridjob.errors import CheckpointError, RunError
+from hybridjob.tables.spreading import spread_of
 
 ROWS = torch.arange(35.0).reshape(7, 5)
 
@@ -122,6 +127,25 @@ def test_a_run_is_named_as_everywhere(tmp_path, job_folder):
     done = run(*arguments)
     assert done.exit_code == 0
     assert "step-00000020" in done.stdout
+
+
+@pytest.mark.parametrize("kind", ["safetensors", "parquet"])
+def test_rows_that_were_spread_are_exported_in_the_order_of_ids(
+    job_folder, tmp_path, monkeypatch, kind
+):
+    monkeypatch.setattr(export, "_CHUNK_ROWS", 3)
+    newest = job_folder / "checkpoints/step-00000020"
+    spread = replace(read_manifest(newest), sharding="hash")
+    export_checkpoint(newest, spread, tmp_path / "out", kind)
+    if kind == "parquet":
+        table = pq.read_table(tmp_path / "out/t.parquet")
+        assert table["id"].to_pylist() == list(range(7))
+        found = np.array(table["vector"].to_pylist())
+    else:
+        found = load_file(tmp_path / "out/t.safetensors")["weight"]
+    rows = spread_of("t", 7).rows_of(np.arange(7))
+    assert rows.tolist() != list(range(7))
+    np.testing.assert_array_equal(found, ROWS.numpy()[rows])
 
 
 @pytest.mark.parametrize("kind", ["safetensors", "parquet"])

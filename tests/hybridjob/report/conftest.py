@@ -49,6 +49,7 @@ def job_folder(tmp_path):
                 file.write(json.dumps({"step": step, "time": 1100 + step, **values}) + "\n")
             file.write(json.dumps({"step": 100, "time": 1201, "test/auc": 0.75}) + "\n")
         summary = {"state": state, "name": "clicks", "state_digest": "abc123", "final_loss": 0.25}
+        summary["ids_served"] = [300, 100]
         if state == "failed":
             summary["cause"] = "rank 3 (trainer0 on alpha0): </script><script>alert(1)</script>"
         if state != "running":

@@ -56,6 +56,11 @@ def test_a_completed_run_shows_state_digest_and_metrics(job_folder):
         assert part in text
 
 
+def test_what_each_server_has_served_stands_beside_the_mean(job_folder):
+    text = text_of(page_of(job_folder()))
+    assert "server ids times the mean ps0 300 1.50 ps1 100 0.50" in text
+
+
 def test_a_run_that_has_not_begun_has_a_page_too(job_folder):
     text = text_of(page_of(job_folder("pending")))
     assert "No step has been reported yet" in text

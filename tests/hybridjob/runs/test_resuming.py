@@ -7,7 +7,7 @@ import pytest
 
 from hybridjob.checkpoint.entries import describe
 from hybridjob.checkpoint.manifest import Manifest, begin_draft, draft_of, publish, verify
-from hybridjob.errors import ConfigError, RunError
+from hybridjob.errors import CheckpointError, ConfigError, RunError
 from hybridjob.runs import resuming
 from hybridjob.runs.facts import read_brief
 from hybridjob.runs.outside import look_at
@@ -107,6 +107,12 @@ def test_a_complete_run_is_resumed_only_to_do_more(ended, slurm_says):
 def test_without_a_checkpoint_there_is_nothing_to_resume(ended, slurm_says):
     with pytest.raises(RunError, match="has no checkpoint: submit the job file itself"):
         plan(ended, slurm_says(""))
+
+
+def test_another_sharding_is_refused_with_what_to_set(ended, slurm_says):
+    save(ended, 20)
+    with pytest.raises(CheckpointError, match=r"set training.sharding = 'range'"):
+        plan(ended, slurm_says(""), "training.sharding=hash")
 
 
 def test_a_wrong_key_is_told_as_in_submit(ended, slurm_says):

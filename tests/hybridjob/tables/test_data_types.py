@@ -73,7 +73,9 @@ class Tables:
         self.kernels = CompiledTrainer() if self.compiled else TorchTrainer()
         self.server = CompiledServer(self.threads) if self.compiled else TorchServer()
         self.wire = torch_type(self.wire_type)
-        self.planner = Planner(TABLES, self.servers, self.kernels, self.pool_on, self.wire)
+        self.planner = Planner(
+            TABLES, self.servers, self.kernels, self.pool_on, value_type=self.wire
+        )
         config = TableOptimizer(name=self.optimizer, lr=0.1)
         self.shards = [
             [
@@ -207,7 +209,7 @@ def test_bytes_are_counted_in_the_type_that_travels():
     def servers_pool(num_distinct, servers, wire):
         bag = Jagged(torch.arange(400) % num_distinct, torch.arange(0, 401, 4))
         batch = Batch(torch.empty(100, 0), {"f": bag}, torch.zeros(100))
-        planner = Planner([table], servers, CompiledTrainer(), "auto", wire)
+        planner = Planner([table], servers, CompiledTrainer(), "auto", value_type=wire)
         return bool(planner.plan(batch).pooled)
 
     def least(servers, wire):

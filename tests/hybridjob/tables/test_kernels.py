@@ -12,6 +12,7 @@ from hybridjob.tables.block import Block
 from hybridjob.tables.plan import Planner
 from hybridjob.tables.shard import Shard
 from hybridjob.tables.sharding import row_bounds
+from hybridjob.tables.spreading import spread_of
 from hybridjob.tables.torch_server import TorchServer
 from hybridjob.tables.torch_trainer import TorchTrainer
 from hybridjob.tables.wire import Answer
@@ -54,12 +55,16 @@ def make_batch(seed, size=9):
 class Tables:
     """Servers and trainers in one process, without a transport."""
 
-    def __init__(self, servers, optimizer, *, threads=1, compiled=True, pool_on="auto"):
+    def __init__(
+        self, servers, optimizer, *, threads=1, compiled=True, pool_on="auto", sharding="range"
+    ):
         self.kernels = CompiledTrainer() if compiled else TorchTrainer()
         self.servers = [
             CompiledServer(threads) if compiled else TorchServer() for _ in range(servers)
         ]
-        self.planners = [Planner(TABLES, servers, self.kernels, pool_on) for _ in (0, 1)]
+        self.planners = [
+            Planner(TABLES, servers, self.kernels, pool_on, sharding=sharding) for _ in (0, 1)
+        ]
         config = TableOptimizer(name=optimizer, lr=0.1)
         self.shards = [
             [
@@ -153,6 +158,28 @@ def test_servers_threads_and_the_place_of_pooling_change_no_bit(optimizer):
             assert torch.equal(found[name], tensor), (servers, threads, pool_on, name)
 
 
+def test_with_ids_spread_by_hash_neither_servers_nor_the_place_of_pooling_change_a_bit():
+    expected = after(4, 1, "adam", pool_on="trainers", sharding="hash").tensors()
+    for servers, pool_on in ((1, "servers"), (2, "servers"), (3, "trainers"), (45, "auto")):
+        found = after(4, servers, "adam", pool_on=pool_on, sharding="hash").tensors()
+        for name, tensor in expected.items():
+            assert torch.equal(found[name], tensor), (servers, pool_on, name)
+    plain = after(4, 2, "adam", compiled=False, sharding="hash").tensors()
+    for name, tensor in expected.items():
+        torch.testing.assert_close(plain[name], tensor, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_an_id_has_the_row_that_it_is_spread_to(compiled):
+    tables, batch = Tables(3, "sgd", compiled=compiled, sharding="hash"), make_batch(2)
+    given = batch.features["single"].values.clone()
+    block = tables.look_up(0, batch)
+    rows = tables.tensors()["one/rows"][spread_of("one", 50).rows_of(given.numpy())]
+    assert torch.equal(block.vectors()["single"], rows)
+    assert torch.equal(batch.features["single"].values, given)
+    assert block.plan.batch is batch
+
+
 @pytest.mark.parametrize("pool_on", ["servers", "trainers"])
 def test_vectors_are_those_of_embedding_bag(pool_on):
     tables = Tables(2, "sgd", pool_on=pool_on)
@@ -187,12 +214,13 @@ def test_a_batch_without_samples_changes_nothing():
         assert torch.equal(tensor, before[name])
 
 
+@pytest.mark.parametrize("sharding", ["range", "hash"])
 @pytest.mark.parametrize("kernels", [CompiledTrainer(), TorchTrainer()])
-def test_an_id_out_of_range_is_named(kernels):
+def test_an_id_out_of_range_is_named(kernels, sharding):
     batch = make_batch(0)
     batch.features["single"].values[4] = 50
     with pytest.raises(TableError, match=r"id 50 is out of range of table 'one'.*0 to 49"):
-        Planner(TABLES, 2, kernels, "auto").plan(batch)
+        Planner(TABLES, 2, kernels, "auto", sharding=sharding).plan(batch)
 
 
 def test_a_server_refuses_ids_that_lead_out_of_its_memory():

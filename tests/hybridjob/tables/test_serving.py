@@ -49,6 +49,14 @@ def test_a_question_about_the_next_step_waits_for_all_gradients_of_this_one():
     assert [one.value().lag for one in early] == [0, 0]
 
 
+def test_the_ids_of_all_questions_are_counted_answered_or_not():
+    server = make_server(synchronous=True)
+    server.ask(0, question(), 0, train=True)
+    server.ask(1, question(), 0, train=False)
+    server.ask(0, question(), 1, train=True)
+    assert server.ids_served == 3
+
+
 @pytest.mark.parametrize("staleness", [0, 1, 3])
 def test_rows_lag_by_no_more_than_the_staleness(staleness):
     server = make_server(synchronous=False, staleness=staleness)
