@@ -238,6 +238,10 @@ class Training(Section):
     """Optimizer of the dense layers."""
     log_every_steps: PositiveInt = 20
     """Steps between two lines of metrics.jsonl."""
+    trace_steps: int = Field(default=0, ge=0, le=10_000)
+    """So many steps are traced, for trace.json: what each rank did when. 0: none."""
+    trace_from: int = Field(default=100, ge=0)
+    """The first step that is traced, from 0."""
     evaluate: Literal["end", "epoch", "never"] = "end"
     """When the held-out rows are scored, if data.test_fraction is above 0."""
     stall_timeout_s: PositiveFloat = 600

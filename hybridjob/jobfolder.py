@@ -37,6 +37,11 @@ class JobFolder:
         return self.path / "metrics.jsonl"
 
     @property
+    def trace(self) -> Path:
+        """What all ranks did when, for Perfetto."""
+        return self.path / "trace.json"
+
+    @property
     def summary(self) -> Path:
         """Written at the end."""
         return self.path / "summary.json"

@@ -24,6 +24,7 @@ from hybridjob.restoring import Restored, restore
 from hybridjob.saving import Saving
 from hybridjob.tables import server as remote_server
 from hybridjob.tables.digest import add_sums, state_digest
+from hybridjob.trace_file import TraceFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,6 +54,7 @@ class Master:
         self._finished: dict[int, Finished] = {}
         self._left: dict[int, Left] = {}
         self._saving = Saving(job, world, folder, generation)
+        self._trace = TraceFile(job.training, world, folder, generation)
 
     def run(self) -> bool:
         """Make tables, train, write the summary, send everyone home.
@@ -69,6 +71,7 @@ class Master:
         began = time.monotonic()
         with MetricsWriter(self._folder) as metrics:
             self._watch(metrics)
+        self._trace.finish()
         if not self._left:
             self._write_summary(restored, training_s=time.monotonic() - began)
         ranks = range(1, self._world.layout.num_tasks)
@@ -120,6 +123,7 @@ class Master:
         match message:
             case Progress():
                 metrics.progress(message)
+                self._trace.reached(message.step)
                 for name, seconds in message.seconds.items():
                     self._phases.add(name, seconds)
                 log_event(

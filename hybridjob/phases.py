@@ -7,6 +7,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from hybridjob import trace
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -20,12 +22,14 @@ class Phases:
 
     @contextlib.contextmanager
     def timed(self, name: str) -> Iterator[None]:
-        """Add the time of the block to a phase."""
+        """Add the time of the block to a phase, and have it traced."""
         start = time.perf_counter()
         try:
             yield
         finally:
-            self.add(name, time.perf_counter() - start)
+            stop = time.perf_counter()
+            self.add(name, stop - start)
+            trace.recorder.add(name, start, stop)
 
     def add(self, name: str, seconds: float) -> None:
         """Add to a phase what was measured elsewhere."""

@@ -11,13 +11,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 
-from hybridjob import mailbox, remote
+from hybridjob import mailbox, remote, trace
 from hybridjob.ahead import LookAhead
 from hybridjob.checkpoint.clock import SaveClock
 from hybridjob.checkpoint.manifest import read_manifest
@@ -104,6 +105,7 @@ class Trainer:
         self._clock = SaveClock(self._job.checkpoint.every_minutes if world.index == 0 else 0)
         if message.checkpoint is not None:
             self._restore(Path(message.checkpoint))
+        trace.recorder.step = self._step
         self._reporter = Reporter(world)
 
     def run(self) -> None:
@@ -145,6 +147,7 @@ class Trainer:
             self._report_finished()
 
     def _train(self, part: GlobalBatch) -> None:
+        start = time.perf_counter()
         timed = self._interval.phases.timed
         num_trainers = self._world.layout.num_trainers
         batch, num_samples = part.batch, part.num_samples
@@ -162,7 +165,9 @@ class Trainer:
             self._client.push(block, self._step, scale=scale, most_on_their_way=self._depth)
         with timed("update"):  # while the gradients travel
             self._dense.update()
+        trace.recorder.add("step", start, time.perf_counter())
         self._step += 1
+        trace.recorder.step = self._step
         self._samples += num_samples
         if batch.size:
             self._position = batch.position

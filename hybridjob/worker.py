@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import torch
 
+from hybridjob import trace
 from hybridjob.assignment import LEFT, WARNINGS, Assignment
 from hybridjob.errors import PeerError
 from hybridjob.failures import Failure, describe_error, record_failure
@@ -92,6 +93,7 @@ def _work(
     orders = Orders()
     orders.start()
     remote_server.prepare(job, meeting.rank)
+    trace.prepare(job.training.trace_from, job.training.trace_steps)
     world = meet(meeting, job.network)
     log_event(logger, "all ranks are here", host=meeting.host, ranks=job.layout.num_tasks)
     orders.world = world

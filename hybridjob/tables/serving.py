@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hybridjob import trace
 from hybridjob.checkpoint.behind import Written, write, write_behind
 from hybridjob.checkpoint.manifest import read_manifest
 from hybridjob.checkpoint.memory import fits
@@ -110,6 +111,7 @@ class Server:
             step = manifest.step
             self.updates = step * (1 if self.synchronous else manifest.trainers)
         self.pushed = [step] * self.num_trainers
+        trace.recorder.step = step
         return sum(shard.num_bytes for shard in self.shards)
 
     @property
@@ -194,6 +196,7 @@ class Server:
                 del self._asked[trainer, self.pushed[trainer]]
                 self.pushed[trainer] += 1
             self._busy.difference_update(pushes)
+            trace.recorder.step = self.step
             newest = self.step + self.staleness
             ready = [one for one in self._parked if one.step <= newest]
             self._parked = [one for one in self._parked if one.step > newest]
