@@ -124,6 +124,25 @@ def test_a_killed_worker_costs_a_generation_and_no_number(running, undisturbed, 
     assert "killed by SIGKILL" in running.stdout
 
 
+def test_rounding_by_chance_is_the_same_after_a_kill_and_on_another_number_of_servers(tmp_path):
+    halves = ("model.table_data_type=bfloat16", "training.max_steps=120")
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    expected = Running(tmp_path / "one", "ps.tasks_per_node=1", "checkpoint.every_steps=0", *halves)
+    digest = expected.end()["state_digest"]
+    killed = Running(tmp_path / "two", *halves)
+    try:
+        killed.wait_for_step(50)
+        killed.send(signal.SIGKILL, 2)  # the second server
+        summary = killed.end()
+    finally:
+        if killed.process.poll() is None:
+            killed.process.kill()
+            killed.process.communicate()
+    assert summary["generations"] == 2
+    assert summary["state_digest"] == digest
+
+
 def test_a_killed_task_costs_an_attempt_and_no_number(running, undisturbed):
     running.wait_for_step(50)
     running.send(signal.SIGKILL, 1, b"submitit")
