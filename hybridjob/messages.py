@@ -25,8 +25,9 @@ class Progress:
     """Trainer 0 to the master, every few steps.
 
     loss: mean over the samples since the last report. seconds: what one trainer spent in each
-    phase of a step since then, and a server, on average. lag: how many steps' gradients the rows
-    lacked at most.
+    phase of a step since then, and a server, on average. waits: server -> seconds of lookup in
+    which its answer was the last to come. ids: server -> ids that one trainer asked of it. lag: how
+    many steps' gradients the rows lacked at most.
     """
 
     step: int
@@ -36,6 +37,8 @@ class Progress:
     elapsed_s: float
     estimated_steps: int
     seconds: dict[str, float] = field(default_factory=dict)
+    waits: dict[str, float] = field(default_factory=dict)
+    ids: dict[str, int] = field(default_factory=dict)
     lag: int = 0
 
 

@@ -229,6 +229,8 @@ class Trainer:
                 elapsed_s=interval.elapsed_s,
                 estimated_steps=self._estimated_steps(),
                 seconds={**interval.phases.take(), **self._client.server_seconds()},
+                waits=self._client.take_waits(),
+                ids=self._client.take_ids(),
                 lag=self._client.take_lag(),
             )
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
+import time
+from collections import Counter, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,8 @@ class TableClient:
         self._pushes: deque[list[Pending]] = deque()
         self._lag = 0
         self._server_phases = Phases()
+        self._waits = Phases()
+        self._ids: Counter[str] = Counter()
 
     def plan(self, batch: Batch) -> Plan:
         """Prepare what is asked; may run in a thread, one batch after the other.
@@ -74,6 +77,8 @@ class TableClient:
 
         The servers answer once the steps before are in the tables.
         """
+        for rank, question in zip(self._servers, plan.questions, strict=True):
+            self._ids[self._world.name_of(rank)] += len(question.ids)
         calls = [
             self._start(rank, remote_server.ask, question, step, train)
             for rank, question in zip(self._servers, plan.questions, strict=True)
@@ -82,7 +87,7 @@ class TableClient:
 
     def receive(self, asked: Asked) -> Block:
         """Wait for the rows. Raises TableError or PeerError."""
-        answers: list[Answer] = [call.wait() for call in asked.calls]
+        answers = self._answers(asked)
         sums = torch.float64 if self._partial else self._value_type
         for server, (answer, question) in enumerate(
             zip(answers, asked.plan.questions, strict=True)
@@ -92,6 +97,21 @@ class TableClient:
                 self._server_phases.add(name, seconds / len(answers))
         self._lag = max(self._lag, *(answer.lag for answer in answers))
         return Block(asked.plan, answers, self._kernels, self._device)
+
+    def _answers(self, asked: Asked) -> list[Answer]:
+        """Wait for all servers; the whole wait counts as one for whoever answered last.
+
+        That is the last one whose answer was not there when all before it were.
+        """
+        start, latest = time.perf_counter(), None
+        answers: list[Answer] = []
+        for rank, call in zip(self._servers, asked.calls, strict=True):
+            if not call.done():
+                latest = rank
+            answers.append(call.wait())
+        if latest is not None:
+            self._waits.add(self._world.name_of(latest), time.perf_counter() - start)
+        return answers
 
     def push(self, block: Block, step: int, *, scale: float, most_on_their_way: int) -> None:
         """Send the gradients that backward left, times `scale`.
@@ -117,6 +137,15 @@ class TableClient:
     def server_seconds(self) -> dict[str, float]:
         """Give what a server, on average, has spent in each phase since this was last asked."""
         return self._server_phases.take()
+
+    def take_waits(self) -> dict[str, float]:
+        """Give server -> seconds in which its answer was the last to come, since last asked."""
+        return self._waits.take()
+
+    def take_ids(self) -> dict[str, int]:
+        """Give server -> ids that this trainer asked of it, since last asked."""
+        ids, self._ids = self._ids, Counter()
+        return dict(ids)
 
     def take_lag(self) -> int:
         """Give how many steps' gradients rows lacked at most, since this was last asked."""
