@@ -19,7 +19,7 @@ from hybridjob.failures import Failure, read_failure
 from hybridjob.jobfolder import read_json
 from hybridjob.logs import without_date
 from hybridjob.runs.phrases import duration
-from hybridjob.runs.served import hint_of_imbalance, served_shares
+from hybridjob.runs.served import hint_of_imbalance, served_shares, waited_most_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,13 +97,13 @@ def summary_table(summary: dict[str, Any]) -> Table:
         "servers, trainers": f"{summary['servers']}, {summary['trainers']}",
         "bytes in tables": f"{summary['table_bytes']:,}",
         **_where_time_went(summary.get("seconds", {})),
-        **_servers(summary),
-        "state digest": summary["state_digest"][:16],
     }
     if len(summary.get("ids_served", [])) > 1:
         rows["ids a server"] = served_shares(summary["ids_served"])
+        rows["waited most for"] = waited_most_for(summary.get("waits", {}))
     if summary["skipped_rows"]:
         rows["rows skipped"] = f"{summary['skipped_rows']:,}"
+    rows["state digest"] = summary["state_digest"][:16]
     for name, value in rows.items():
         table.add_row(name, value)
     return table
@@ -121,21 +121,6 @@ def _where_time_went(seconds: dict[str, float]) -> dict[str, str]:
         if any(own.values()):
             longest = sorted(own.items(), key=lambda item: -item[1])[:_PHASES_SHOWN]
             found[role] = ", ".join(f"{name} {value:.1f} s" for name, value in longest)
-    return found
-
-
-def _servers(summary: dict[str, Any]) -> dict[str, str]:
-    """Name the server that trainers waited for most, and the one that was asked most."""
-    found = {}
-    waits, ids = summary.get("waits", {}), summary.get("ids", {})
-    if len(ids) > 1 and any(waits.values()):
-        server = max(waits, key=waits.get)
-        share = waits[server] / sum(waits.values())
-        found["waited most for"] = f"{server}, {share:.0%} of {sum(waits.values()):.1f} s in lookup"
-    if len(ids) > 1 and any(ids.values()):
-        server = max(ids, key=ids.get)
-        times = ids[server] * len(ids) / sum(ids.values())
-        found["asked most"] = f"{server}, {times:.2f} times the mean of all servers' ids"
     return found
 
 

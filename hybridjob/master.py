@@ -6,7 +6,6 @@ import json
 import logging
 import math
 import time
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from hybridjob import mailbox, remote
@@ -53,7 +52,6 @@ class Master:
         self._scores: dict[str, float] = {}
         self._phases = Phases()
         self._waits = Phases()
-        self._ids: Counter[str] = Counter()
         self._finished: dict[int, Finished] = {}
         self._left: dict[int, Left] = {}
         self._saving = Saving(job, world, folder, generation)
@@ -131,7 +129,6 @@ class Master:
                     self._phases.add(name, seconds)
                 for name, seconds in message.waits.items():
                     self._waits.add(name, seconds)
-                self._ids.update(message.ids)
                 log_event(
                     logger,
                     "step",
@@ -200,7 +197,6 @@ class Master:
             "passed_over": restored.damage,
             "seconds": {name: round(value, 3) for name, value in self._phases.take().items()},
             "waits": {name: round(value, 3) for name, value in self._waits.take().items()},
-            "ids": dict(self._ids),
             "state_digest": state_digest(sums, digests.pop(), step),
         }
         write_atomically(self._folder.summary, json.dumps(summary, indent=1) + "\n")

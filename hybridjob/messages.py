@@ -26,8 +26,7 @@ class Progress:
 
     loss: mean over the samples since the last report. seconds: what one trainer spent in each
     phase of a step since then, and a server, on average. waits: server -> seconds of lookup in
-    which its answer was the last to come. ids: server -> ids that one trainer asked of it. lag: how
-    many steps' gradients the rows lacked at most.
+    which its answer was the last to come. lag: how many steps' gradients the rows lacked at most.
     """
 
     step: int
@@ -38,7 +37,6 @@ class Progress:
     estimated_steps: int
     seconds: dict[str, float] = field(default_factory=dict)
     waits: dict[str, float] = field(default_factory=dict)
-    ids: dict[str, int] = field(default_factory=dict)
     lag: int = 0
 
 

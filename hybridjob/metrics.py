@@ -58,7 +58,6 @@ class MetricsWriter:
             "lag": progress.lag,
             **seconds,
             **{f"waits/{name}": round(value, 4) for name, value in progress.waits.items()},
-            **{f"ids/{name}": count for name, count in progress.ids.items()},
         }
         self._write(progress.step, values, {"of_steps": progress.estimated_steps})
 

@@ -219,6 +219,8 @@ class Trainer:
             return
         total = torch.tensor([interval.loss_sum], dtype=torch.float64)
         dist.all_reduce(total)
+        of_servers = self._client.server_seconds()
+        of_servers["server idle"] = max(0.0, interval.elapsed_s - sum(of_servers.values()))
         self._loss = float(total) / interval.samples
         self._reporter.send(
             Progress(
@@ -228,9 +230,8 @@ class Trainer:
                 samples=interval.samples,
                 elapsed_s=interval.elapsed_s,
                 estimated_steps=self._estimated_steps(),
-                seconds={**interval.phases.take(), **self._client.server_seconds()},
+                seconds={**interval.phases.take(), **of_servers},
                 waits=self._client.take_waits(),
-                ids=self._client.take_ids(),
                 lag=self._client.take_lag(),
             )
         )

@@ -1,4 +1,4 @@
-"""How evenly the servers were asked, as summary.json tells."""
+"""How evenly the servers were asked, and waited for, as summary.json tells."""
 
 from __future__ import annotations
 
@@ -25,6 +25,15 @@ def served_shares(counts: list[int]) -> str:
         return ", ".join(shares)
     most, least = counts.index(max(counts)), counts.index(min(counts))
     return f"most {shares[most]}, least {shares[least]}, mean {1 / len(counts):.0%}"
+
+
+def waited_most_for(waits: Mapping[str, float]) -> str:
+    """Name the server whose answer came last for most of the time: `ps1 75% of 4.0 s`."""
+    total = sum(waits.values())
+    if not total:
+        return "none"
+    server = max(waits, key=lambda name: waits[name])
+    return f"{server} {waits[server] / total:.0%} of {total:.1f} s"
 
 
 def hint_of_imbalance(summary: Mapping[str, Any]) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +63,6 @@ class TableClient:
         self._lag = 0
         self._server_phases = Phases()
         self._waits = Phases()
-        self._ids: Counter[str] = Counter()
 
     def plan(self, batch: Batch) -> Plan:
         """Prepare what is asked; may run in a thread, one batch after the other.
@@ -77,8 +76,6 @@ class TableClient:
 
         The servers answer once the steps before are in the tables.
         """
-        for rank, question in zip(self._servers, plan.questions, strict=True):
-            self._ids[self._world.name_of(rank)] += len(question.ids)
         calls = [
             self._start(rank, remote_server.ask, question, step, train)
             for rank, question in zip(self._servers, plan.questions, strict=True)
@@ -141,11 +138,6 @@ class TableClient:
     def take_waits(self) -> dict[str, float]:
         """Give server -> seconds in which its answer was the last to come, since last asked."""
         return self._waits.take()
-
-    def take_ids(self) -> dict[str, int]:
-        """Give server -> ids that this trainer asked of it, since last asked."""
-        ids, self._ids = self._ids, Counter()
-        return dict(ids)
 
     def take_lag(self) -> int:
         """Give how many steps' gradients rows lacked at most, since this was last asked."""

@@ -73,11 +73,7 @@ def test_events_are_named_and_count_microseconds_from_the_first():
 def test_a_job_leaves_a_trace_of_every_server_and_trainer(run_job):
     run = run_job(_JOB)
     assert run.returncode == 0, run.stderr
-    assert "asked most" in run.stdout
-    assert sum(run.summary["ids"].values()) == sum(
-        value for line in run.metrics for name, value in line.items() if name.startswith("ids/")
-    )
-    assert set(run.summary["ids"]) == {"ps0", "ps1"}
+    assert "waited most for" in run.stdout
     assert set(run.summary["waits"]) <= {"ps0", "ps1"}
     assert all(seconds >= 0 for seconds in run.summary["waits"].values())
     events = json.loads((run.folder / "trace.json").read_text())["traceEvents"]

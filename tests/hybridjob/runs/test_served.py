@@ -2,7 +2,7 @@
 
 import pytest
 
-from hybridjob.runs.served import hint_of_imbalance, served_shares, times_the_mean
+from hybridjob.runs.served import hint_of_imbalance, served_shares, times_the_mean, waited_most_for
 
 
 def test_shares_of_few_servers_are_all_named():
@@ -38,3 +38,8 @@ def test_a_busy_server_of_ranges_is_named_with_what_helps():
 )
 def test_there_is_no_hint_where_nothing_would_help(summary):
     assert hint_of_imbalance(summary) is None
+
+
+def test_the_server_that_was_waited_for_most_is_named():
+    assert waited_most_for({"ps0": 1.0, "ps1": 3.0}) == "ps1 75% of 4.0 s"
+    assert waited_most_for({}) == "none"
