@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 
 _PROC = Path("/proc")
+_GIVE_UP_AFTER_S = 5.0
+_LOOK_AGAIN_AFTER_S = 0.02
 
 
-def kill_leftovers(job_id: str) -> list[int]:
-    """SIGKILL every process of this user with the job's id in its environment; return their ids.
+def kill_leftovers(job_id: str) -> None:
+    """SIGKILL every process of this user with the job's id in its environment, until none is left.
 
     This finds a task's own children too, whatever session they moved to. Only where there is a
-    /proc; elsewhere it finds nothing.
+    /proc; elsewhere it finds nothing. A process that the kernel cannot end is given up in seconds.
     """
+    until = time.monotonic() + _GIVE_UP_AFTER_S
+    while (leftovers := _processes_of(job_id)) and time.monotonic() < until:
+        for pid in leftovers:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_LOOK_AGAIN_AFTER_S)
+
+
+def _processes_of(job_id: str) -> list[int]:
+    """List the processes of this user, but for this one, that a local job's tasks started."""
     marks = {f"SLURM_JOB_ID={job_id}".encode(), b"SLURM_LOCAL_EXECUTOR=1"}
-    killed: list[int] = []
+    found: list[int] = []
     for folder in _PROC.glob("[0-9]*"):
         pid = int(folder.name)
         try:
@@ -25,10 +38,8 @@ def kill_leftovers(job_id: str) -> list[int]:
         except OSError:
             continue  # it has ended, or is another user's
         if pid != os.getpid() and marks <= set(environment.split(b"\0")):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-                killed.append(pid)
-    return killed
+            found.append(pid)
+    return found
 
 
 def start_ticks(pid: int) -> int | None:
