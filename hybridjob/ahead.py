@@ -18,6 +18,7 @@ import torch.distributed as dist
 
 from hybridjob import mailbox
 from hybridjob.data.prefetch import prefetched
+from hybridjob.trace import traced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -100,7 +101,8 @@ class LookAhead:
     def _counted(self, source: Iterable[Batch], empty: Batch) -> Generator[_Counted, None, None]:
         """Give parts, the sum of the next one's counts begun before this one is given."""
         begun: deque[_Counted] = deque()
-        plans = prefetched(map(self._client.plan, source), _READ_AHEAD)
+        planned = traced("read ahead", map(self._client.plan, source))
+        plans = prefetched(planned, _READ_AHEAD)
         with contextlib.closing(plans):
             nothing = self._client.plan(empty)
             try:

@@ -8,6 +8,12 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -60,3 +66,16 @@ def prepare(first_step: int, num_steps: int) -> None:
 def take_spans() -> list[Span]:
     """Run on any rank: give what it has recorded."""
     return recorder.take()
+
+
+def traced(name: str, items: Iterable[Item]) -> Iterator[Item]:
+    """Yield the items, and keep how long the making of each took."""
+    iterator = iter(items)
+    while True:
+        start = time.perf_counter()
+        try:
+            item = next(iterator)
+        except StopIteration:
+            return
+        recorder.add(name, start, time.perf_counter())
+        yield item

@@ -96,6 +96,9 @@ def test_a_job_leaves_a_trace_of_every_server_and_trainer(run_job):
             inner = [one for one in own if one["name"] == phase]
             assert {one["args"]["step"] for one in inner} == {3, 4, 5, 6}
             assert all(any(_within(one, step) for step in steps) for one in inner)
+        threads = {one["args"]["name"] for one in events if one["name"] == "thread_name"}
+        assert any(name.startswith("prefetch ") for name in threads)
+        assert any(one["name"] == "read ahead" for one in own)
 
 
 def _within(inner, outer):
