@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
     from hybridjob.data.layout import TextLayout
 
+# Signals are Python's affair: while it reads text Arrow takes INT and TERM for itself, and one in a
+# hundred is lost.
+pa.enable_signal_handlers(False)
+
 # Arrow ends a row at either character, and takes no empty line for a row.
 _LINE = re.compile(rb"[^\r\n]+")
 _OPEN_QUOTE = (
